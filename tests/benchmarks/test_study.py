@@ -252,7 +252,7 @@ def test_a_study_of_a_few_steps_is_run_and_resumed(
         "--models=share by GDES",
         "--seeds=1",
         "--tasks=sst",
-        "--scale=0.0005",
+        "--scale=0.00025",
         "--num_trials=1",
         "--num_processes=1",
     ]
@@ -266,7 +266,7 @@ def test_a_study_of_a_few_steps_is_run_and_resumed(
         return output_of(run_program(command, ROOT, monkeypatch, capfd))
 
     assert "pre-training: started" in run()
-    path = tmp_path / "report" / "runs" / "share_by_gdes_b1_s1.json"
+    path = tmp_path / "report" / "runs" / "share_by_gdes_b2_s1.json"
     first = json.loads(path.read_text())
     assert first["settings"]["num_train_steps"] == 2
     assert 0 < first["pretraining"]["metrics"]["disc_auc_within_token"] < 1
@@ -276,7 +276,7 @@ def test_a_study_of_a_few_steps_is_run_and_resumed(
     assert "started" not in output_of(done)
     assert json.loads(path.read_text()) == first
     markdown = (tmp_path / "report" / "report.md").read_text()
-    assert "| share_by_gdes_b1_s1 | 2 |" in markdown
+    assert "| share_by_gdes_b2_s1 | 2 |" in markdown
     # Scores of other weights, which another machine has trained, are not kept.
     others = json.loads(path.read_text())
     others["pretraining"]["metrics"]["loss"] += 1
