@@ -14,7 +14,7 @@ import shutil
 import socket
 import time
 
-# Nothing is written for longer, in seconds.
+# Longest time that writing a file or folder is taken to need, in seconds.
 _LONGEST_S = 24 * 3600
 
 
@@ -80,9 +80,9 @@ def _machine() -> str:
 
 @functools.cache
 def _container() -> str:
-    """Returns the number of this program's process numbers, which containers have of their own.
+    """Returns the id of this program's PID namespace: each container has its own.
 
-    Containers can have the name of their machine, or of each other.
+    Containers can share the host name of their machine, or of each other.
     """
     try:
         return re.sub(r"\D", "", os.readlink("/proc/self/ns/pid"))
