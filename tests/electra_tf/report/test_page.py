@@ -63,7 +63,7 @@ def test_the_page_is_self_contained_and_compares_the_runs(runs):
     assert not re.search(r"(src|href)=\"?(https?:)?//", own)
     # Names are text, also those that look like HTML.
     assert "<b>second" not in own
-    assert "&lt;b&gt;second: since step 0: 20.0% of the tokens" in own
+    assert "&lt;b&gt;second: since step 0: 20.0% of the words" in own
     assert "the generator predicts no better" in own
     assert "first: since" not in own
     different = own.split("Different settings")[1].split("Settings and environment")[0]
