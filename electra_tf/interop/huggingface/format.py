@@ -177,7 +177,15 @@ def _read_folder(folder: str) -> ModelCheckpoint:
     config, description, notes = read_huggingface_description(folder)
     stored = read_weights(folder)
     is_bare = not any(name.startswith("electra.") for name in stored)
-    tensors = {normalized_name(name, is_bare=is_bare): value for name, value in stored.items()}
+    names: dict[str, str] = {}  # by current names
+    for name in stored:
+        other = names.setdefault(normalized_name(name, is_bare=is_bare), name)
+        if other != name:
+            raise UserError(
+                f"{folder}: the weights have {other} and {name}, which are names of the same "
+                "tensor in different versions of transformers: remove the wrong one"
+            )
+    tensors = {current: stored[name] for current, name in names.items()}
     for name in _BUFFERS:
         tensors.pop(name, None)
     _check_types(tensors, folder)

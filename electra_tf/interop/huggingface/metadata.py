@@ -18,8 +18,12 @@ MODEL_TYPE = "electra"
 # Our activations by theirs; the first of ours is the one that is written.
 ACTIVATIONS = {
     "gelu": "gelu",
+    "gelu_python": "gelu",
     "gelu_new": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_python_tanh": "gelu_tanh",
+    "gelu_accurate": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
     "relu": "relu",
     "tanh": "tanh",
     "linear": "linear",
@@ -114,7 +118,8 @@ def _encoder_config(config: Mapping[str, Any], path: str) -> EncoderConfig:
             **given, hidden_act=ACTIVATIONS[activation], layer_norm_epsilon=epsilon
         )
     except UserError as error:
-        raise UserError(f"{path}: {error}") from error
+        message = str(error).replace("layer_norm_epsilon", "layer_norm_eps")  # its name there
+        raise UserError(f"{path}: {message}") from error
 
 
 def huggingface_config(

@@ -46,6 +46,33 @@ def test_the_exact_gelu_of_masked_language_models_is_reported(tmp_path):
     assert "the exact GELU there" in note
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("gelu_python", "gelu"),
+        ("gelu_python_tanh", "gelu_tanh"),
+        ("gelu_accurate", "gelu_tanh"),
+        ("gelu_fast", "gelu_tanh"),
+    ],
+)
+def test_the_other_names_of_both_gelus(tmp_path, theirs, ours):
+    folder = copied(tmp_path)
+    change_json(folder / "config.json", hidden_act=theirs)
+    assert read(folder, "huggingface").description.encoder.hidden_act == ours
+
+
+def test_a_tensor_under_two_names_is_refused(tmp_path):
+    folder = copied(tmp_path)
+    path = folder / "model.safetensors"
+    tensors = safetensors.numpy.load_file(path)
+    tensors["electra.embeddings.LayerNorm.gamma"] = tensors[
+        "electra.embeddings.LayerNorm.weight"
+    ]
+    safetensors.numpy.save_file(tensors, path)
+    with pytest.raises(UserError, match=r"LayerNorm\.(gamma|weight), which are names of"):
+        read(folder, "huggingface")
+
+
 @pytest.mark.parametrize("change", [{"layer_norm_eps": 1e-5}, {"hidden_act": "relu"}])
 def test_a_generator_that_computes_otherwise_is_refused(tmp_path, change):
     folder = copied(tmp_path, "small")
