@@ -31,8 +31,8 @@ def read_sentences(
 ) -> Iterator[tuple[int, dict[str, list[str]]]]:
     """Yields the number of the first line of each sentence, and its values by role.
 
-    Blank lines, and those that start with -DOCSTART-, end a sentence. Before its first word,
-    these are comments, not words:
+    Blank lines, and those whose first column is -DOCSTART-, end a sentence. Before its first
+    word, these are comments, not words:
 
     - if words are in a later column, as in CoNLL-U, lines that start with "#";
     - otherwise lines that start with "#" and white space, unless they have the columns of the
@@ -106,10 +106,10 @@ def read_sentences(
 
 
 def _parse(number: int, line: str) -> _Line:
-    stripped = line.strip()
-    if not stripped or stripped.startswith(DOCUMENT_START):
+    cells = line.split()
+    if not cells or cells[0] == DOCUMENT_START:
         return _Line(number, line, [])
-    return _Line(number, line, line.split("\t") if "\t" in stripped else stripped.split())
+    return _Line(number, line, line.split("\t") if "\t" in line.strip() else cells)
 
 
 def _drop_empty_columns(rows: Sequence[_Line], words: Sequence[_Line]) -> None:

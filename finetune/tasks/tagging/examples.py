@@ -38,7 +38,7 @@ class TaggingExample:
 class ConllSource:
     """Files of the CoNLL tasks: one word per line, blank lines between sentences.
 
-    Columns are separated by spaces or tabs; lines starting with -DOCSTART- also separate
+    Columns are separated by spaces or tabs; lines with the word -DOCSTART- also separate
     sentences. See `finetune.tasks.sources.ExampleSource`.
 
     Args:

@@ -94,6 +94,12 @@ def test_conll_sentences_end_at_blank_lines_and_documents(tmp_path):
     ]
 
 
+def test_a_word_that_begins_like_a_document_start_is_a_word(tmp_path):
+    path = write(tmp_path, "a.conll", "-DOCSTART-s NN B-NP\nend VB O\n")
+    (record,) = read_records(path, file_format="conll", columns={"words": 0, "tags": -1})
+    assert record.values["words"] == ["-DOCSTART-s", "end"]
+
+
 CHUNKS = {"words": 0, "tags": -1}
 CONLL_U = {"words": 1, "tags": 3}
 
