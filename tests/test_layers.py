@@ -23,6 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("electra_tf.masking", "electra_tf.training"),
     ("electra_tf.report",),
     ("electra_tf.generators",),
+    ("electra_tf.pretraining_objective",),
     ("electra_tf.pretraining_model",),
     ("electra_tf.objectives", "electra_tf.pretraining_optimizer"),
     ("electra_tf.flops",),

@@ -21,7 +21,8 @@ from electra_tf.model import metrics
 from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
 from electra_tf.model.metrics import masked_lm_sums
 from electra_tf.model.randomness import Randomness
-from electra_tf.pretraining_model import PretrainingModel, refuse_zero_weights
+from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.pretraining_objective import refuse_zero_weights
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 

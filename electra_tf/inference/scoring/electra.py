@@ -38,7 +38,7 @@ class ElectraScorer(DiscriminatorScorer):
 
     Args:
         model: one with a generator that is a masked language model, and with a discriminator of
-            its samples, see `PretrainingModel.unmasked_per_masked`.
+            its samples, see `Objective.unmasked_per_masked`.
         batch_size, num_cores: as for `Scorer`.
         num_candidates: number of the generator's most likely tokens among which tokens are
             predicted; 0 predicts none.
