@@ -118,7 +118,7 @@ def initial_digest(path: str) -> str | None:
     return encoder_digest(read_initial(path))
 
 
-def load_finetuned(
+def load_encoder_and_heads(
     model: FinetuningModel, path: str, print_fn: Callable[[str], None]
 ) -> tuple[int, dict[str, Sequence[str]]]:
     """Loads encoder and heads of a fine-tuned model of any format.

@@ -43,7 +43,7 @@ from finetune.data.batches import (
 from finetune.initialization import (
     find_checkpoint,
     initial_digest,
-    load_finetuned,
+    load_encoder_and_heads,
     load_pretrained,
 )
 from finetune.model import MEAN, FinetuningModel
@@ -261,13 +261,13 @@ class Trainer:
             step = int(self._step.numpy())
             warn_of_unfinished(description.hyperparameters, step, checkpoints.latest)
 
-    def load_finetuned(self, path: str) -> Mapping[str, Sequence[str]]:
+    def load_encoder_and_heads(self, path: str) -> Mapping[str, Sequence[str]]:
         """Loads a fine-tuned model and returns the labels of its heads, by task.
 
         Raises:
             UserError: it has no fine-tuned heads of the tasks, or is of another size.
         """
-        step, labels = load_finetuned(self.model, path, self._print_fn)
+        step, labels = load_encoder_and_heads(self.model, path, self._print_fn)
         self._step.assign(step)
         return labels
 

@@ -94,7 +94,7 @@ class TrialSession:
                 self._print(f"{trial.title} diverged: {error}")
                 return dataclasses.replace(result, status=DIVERGED, reason=str(error))
         elif path := self._finetuned_elsewhere():
-            check_labels(path, self._trainer.load_finetuned(path), self._tasks)
+            check_labels(path, self._trainer.load_encoder_and_heads(path), self._tasks)
         else:
             self._trainer.restore(trial.model_dir)
         if not config.do_train:
