@@ -1,7 +1,7 @@
 """What a resumed pre-training run may change; no TensorFlow is imported here."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from electra_tf.config.encoder import NOT_IN_SHAPES
@@ -115,15 +115,7 @@ def check_recorded_model(config: PretrainingConfig) -> None:
 
     Only what the shapes of its variables do not tell.
     """
-    saved = load_saved_config(config.model_dir)
-    if saved is None:
-        return
-    given = dataclasses.asdict(config)
-    changes = [
-        change.describe()
-        for change in changed_settings(PretrainingConfig, saved.hyperparameters, given)
-        if change.name in NOT_IN_SHAPES
-    ]
+    changes = _changes_from_saved(config, NOT_IN_SHAPES)
     if changes:
         raise UserError(
             f"The model in {config.model_dir} differs from the configured one: "
@@ -139,15 +131,7 @@ def check_recorded_replacements(config: PretrainingConfig, flag: str) -> None:
         config: of the model.
         flag: what needs its settings, for the error.
     """
-    saved = load_saved_config(config.model_dir)
-    if saved is None:
-        return
-    given = dataclasses.asdict(config)
-    changes = [
-        change.describe()
-        for change in changed_settings(PretrainingConfig, saved.hyperparameters, given)
-        if change.name in _REPLACEMENT_SETTINGS
-    ]
+    changes = _changes_from_saved(config, _REPLACEMENT_SETTINGS)
     if changes:
         raise UserError(
             f"{flag} needs the settings that the model in {config.model_dir} was trained with, "
@@ -164,12 +148,25 @@ def changed_metrics(config: PretrainingConfig, words: str | None) -> list[str]:
         config: of the evaluation.
         words: digest of its word list; None without one.
     """
+    return _changes_from_saved(config, _METRIC_SETTINGS, {WORDS: words})
+
+
+def _changes_from_saved(
+    config: PretrainingConfig, names: Collection[str], more: Mapping[str, Any] | None = None
+) -> list[str]:
+    """Returns how settings differ from those of the model in `model_dir`; none without one.
+
+    Args:
+        config: of the run.
+        names: the settings that are compared.
+        more: settings that are no fields.
+    """
     saved = load_saved_config(config.model_dir)
     if saved is None:
         return []
-    given = {**dataclasses.asdict(config), WORDS: words}
+    given = {**dataclasses.asdict(config), **(more or {})}
     changes = changed_settings(PretrainingConfig, saved.hyperparameters, given)
-    return [change.describe() for change in changes if change.name in _METRIC_SETTINGS]
+    return [change.describe() for change in changes if change.name in names]
 
 
 def unrecorded_settings(config: PretrainingConfig) -> list[str]:
