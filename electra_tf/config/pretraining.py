@@ -98,7 +98,7 @@ class PretrainingConfig(PretrainingFields):
             model_dir=model_dir,
             **default_results(model_dir),
         )
-        merged = {**derived, **given, **resolve_choices(given)}
+        merged = {**derived, **given, **resolve_choices(given), "model_dir": model_dir}
         size = merged.get("model_size", "small")
         if size not in MODEL_SIZES:
             raise UserError(
@@ -148,10 +148,10 @@ class PretrainingConfig(PretrainingFields):
 
 
 def default_model_dir(given: Mapping[str, Any]) -> str:
-    """Returns `model_dir` as given, or DATA_DIR/models/NAME."""
-    return given.get("model_dir") or os.path.join(
-        given["data_dir"], "models", given["model_name"]
-    )
+    """Returns `model_dir` as given, but for a slash at its end, or DATA_DIR/models/NAME."""
+    if model_dir := given.get("model_dir"):
+        return model_dir.rstrip(os.sep) or model_dir
+    return os.path.join(given["data_dir"], "models", given["model_name"])
 
 
 def default_results(model_dir: str) -> dict[str, str]:

@@ -30,10 +30,11 @@ def staged(
         )
     flags = "--model_dir, --data_dir"
     with staged_folder(folder, flags, print_fn, trains=config.do_train) as local:
+        values = {n: getattr(config, n) for n in ("model_dir", "results_txt", "results_json")}
         paths = {
             name: local + value.removeprefix(folder)
-            for name in ("model_dir", "results_txt", "results_json")
-            if (value := getattr(config, name)).startswith(folder)
+            for name, value in values.items()
+            if f"{value}/".startswith(f"{folder}/")
         }
         # What is printed outlives the local folder.
         with naming_remote_paths({local: folder}):

@@ -71,7 +71,9 @@ def test_a_run_in_a_remote_folder_resumes_from_it(tiny_data, remote, tmp_path, c
         staged(config, printed.append) as local,
     ):
         raise PreemptedError(f"saved {local.model_dir}/ckpt-3")
-    run(evaluate, num_train_steps=4, do_train=False, do_eval=True)
+    # The same folder, as shells complete its name.
+    folder = f"{remote}/models/run/"
+    run(evaluate, num_train_steps=4, do_train=False, do_eval=True, model_dir=folder)
     assert "results/unsup_results.json" in names(f"{remote}/models/run")
     # What is copied is removed here.
     assert [path for path in tmp_path.glob("tmp/*/*") if path.is_dir()] == []
