@@ -21,6 +21,7 @@ from electra_tf.util.console import discard, markdown_table, warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import read_json, to_json, write_atomically
+from finetune.config.defaults import SEARCH_SUFFIX
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.summary import TrialResult
 from finetune.run import find_tasks, load_data, run
@@ -137,7 +138,7 @@ def _config(
     own = {
         "model_dir": os.path.join(_models_dir(base), f"run_{number}"),
         "results_dir": os.path.join(
-            base.results_dir, f"{base.tasks_label}_search", f"run_{number}"
+            base.results_dir, f"{base.tasks_label}{SEARCH_SUFFIX}", f"run_{number}"
         ),
         "preprocessed_data_dir": base.preprocessed_data_dir,
         "results_txt": None,
@@ -147,7 +148,7 @@ def _config(
 
 
 def _models_dir(base: FinetuningConfig) -> str:
-    return f"{base.model_dir}_search"
+    return f"{base.model_dir}{SEARCH_SUFFIX}"
 
 
 def _number(combinations: Sequence[Mapping[str, Any]], folder: str) -> list[int]:

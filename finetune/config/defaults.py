@@ -17,6 +17,8 @@ from finetune.config.task_spec_parser import load_specs
 RANDOM_INIT = "random"
 # Of the names of folders that debug runs write to.
 DEBUG_SUFFIX = "-debug"
+# In the names of the folders of a search's models and results.
+SEARCH_SUFFIX = "_search"
 _POSITIONS = "max_position_embeddings"
 # The authors' defaults by size (their configure_finetuning.py).
 LARGE_DEFAULTS = {"learning_rate": 5e-5, "layerwise_lr_decay": 0.9}

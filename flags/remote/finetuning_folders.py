@@ -168,8 +168,12 @@ class _Folders:
             )
         model, result = models[len(root) + 1 :], results[len(root) + 1 :]
 
+        in_results = (
+            f"{result}/" if result else f"{','.join(self._tasks)}{defaults.SEARCH_SUFFIX}/"
+        )
+
         def is_used(name: str) -> bool:
-            is_result = name.startswith(f"{result}/") if result else "/" not in name
+            is_result = name.startswith(in_results) or (not result and "/" not in name)
             return is_result or name.startswith(f"{model}_")
 
         def enters(folder: str) -> bool:

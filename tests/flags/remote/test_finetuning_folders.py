@@ -1,6 +1,7 @@
 """What fine-tuning copies of a remote data folder: `ram://`, in this process."""
 
 import pathlib
+import tempfile
 import uuid
 
 import pytest
@@ -55,3 +56,26 @@ def test_the_model_to_start_from_is_that_of_the_run_or_a_copy(remote, tmp_path):
     folders = folders_of(remote, init_checkpoint=str(tmp_path))
     with folders.init_checkpoint():
         assert "init_checkpoint" not in folders.local
+
+
+@pytest.mark.parametrize("results", ["runs/scores", "runs"])
+def test_of_the_folders_of_outputs_the_runs_own_files_are_copied(
+    remote, tmp_path, monkeypatch, results
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    own = {"runs/a_1/config.json", "runs/a_search/run_1/config.json"}
+    own |= {f"{results}/cola_results.json", f"{results}/cola_search/run_1/cola_results.json"}
+    for name in (*own, "runs/b_1/config.json", "runs/b_search/run_1/config.json"):
+        write(remote / name, name)
+    folders = folders_of(
+        remote,
+        task_names=("cola",),
+        model_dir=f"{remote}/runs/a",
+        results_dir=f"{remote}/{results}",
+    )
+    with folders.outputs():
+        model = pathlib.Path(folders.local["model_dir"])
+        root = model.parent
+        assert pathlib.Path(folders.local["results_dir"]).is_relative_to(root)
+        copied = {f"runs/{p.relative_to(root)}" for p in root.rglob("*") if p.is_file()}
+    assert copied == own
