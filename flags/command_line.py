@@ -18,12 +18,7 @@ from types import FrameType, MappingProxyType
 
 from absl import app, flags
 
-from electra_tf.util.console import (
-    TERMINATIONS,
-    discard_closed_terminal,
-    handling,
-    warn_once,
-)
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import (
     PreemptedError,
     UserError,
@@ -33,6 +28,7 @@ from electra_tf.util.errors import (
 )
 from electra_tf.util.files import check_not_input
 from electra_tf.util.paths import with_home
+from electra_tf.util.signals import TERMINATIONS, discard_closed_terminal, handling
 from flags.out_of_memory import describe_out_of_memory
 from flags.path_encoding import describe_path_encoding
 from flags.recipe_files import find_flagfiles, given_flagfiles

@@ -1,16 +1,10 @@
-"""Progress, durations and Markdown tables on the console; signals that end a program."""
+"""Progress, durations, Markdown tables and warnings on the console."""
 
-import contextlib
-import errno
 import functools
 import os
-import signal
 import sys
-import termios
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from types import FrameType
+from collections.abc import Sequence
 from typing import TextIO
 
 SECONDS_BETWEEN_LOG_LINES = 10.0
@@ -109,51 +103,6 @@ def use_color(chosen: bool | None, stream: TextIO | None = None) -> bool:
     if chosen is not None:
         return chosen
     return (stream or sys.stdout).isatty() and not os.environ.get("NO_COLOR")
-
-
-def discard_closed_terminal() -> None:
-    """Discards what is printed from now on to a terminal; printing to a closed one fails."""
-    with open(os.devnull, "wb") as nowhere:
-        for number in (1, 2):
-            if _is_terminal(number):
-                os.dup2(nowhere.fileno(), number)
-
-
-# Of cluster managers, and of a terminal that is closed.
-TERMINATIONS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
-
-
-@contextlib.contextmanager
-def handling(
-    signals: Sequence[signal.Signals],
-    handler: Callable[[int, FrameType | None], None] | signal.Handlers,
-) -> Iterator[Sequence[signal.Signals]]:
-    """Handles signals until the end of the `with`; returns those that it handles.
-
-    SIGHUP stays ignored where it is, as under `nohup`. Others are handled in any case: scripts
-    of clusters ignore SIGTERM while they wait for us. Only the main thread can handle signals;
-    elsewhere, this has no effect.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield []
-        return
-    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    handled = [each for each in signals if not (ignored and each == signal.SIGHUP)]
-    before = {number: signal.signal(number, handler) for number in handled}
-    try:
-        yield handled
-    finally:
-        for number, earlier in before.items():
-            signal.signal(number, earlier)
-
-
-def _is_terminal(number: int) -> bool:
-    """Whether a stream is a terminal, even a closed one, for which `os.isatty` is false."""
-    try:
-        termios.tcgetattr(number)
-    except termios.error as error:
-        return error.args[0] == errno.EIO
-    return True
 
 
 def discard(message: str) -> None:

@@ -13,6 +13,7 @@ from electra_tf.text.tokenizer_description import SETTINGS, tokenizer_settings
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
+from electra_tf.util.signals import exiting_on_signals
 from pretrain_data.build.config import CorpusBuildConfig
 from pretrain_data.build.drivers.cluster_run import ClusterRun
 from pretrain_data.build.drivers.local_run import LocalRun
@@ -34,7 +35,6 @@ from pretrain_data.corpus.partition import CorpusPart
 from pretrain_data.corpus.readers.archives import find_archives
 from pretrain_data.corpus.sentences import check_sentences
 from pretrain_data.examples.example_builder import MIN_SEQ_LENGTH
-from pretrain_data.parallel.processes import exiting_on_signals
 from pretrain_data.records import manifest as records_manifest
 
 MAX_SEQ_LENGTH = 65536

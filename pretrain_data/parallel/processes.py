@@ -10,36 +10,17 @@ from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
-from electra_tf.util.console import ProgressBar, discard_closed_terminal, handling
+from electra_tf.util.console import ProgressBar
 from electra_tf.util.errors import UserError
+from electra_tf.util.signals import handling
 from pretrain_data.parallel.counts import BuildCounts, WorkerError
 
 # Does a job, reporting its progress, and returns the result.
 Work = Callable[[Any, Callable[[BuildCounts], None]], Any]
 
 TERMINATED_STATUS = 128 + signal.SIGTERM
-_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 # A process in a system call to a hanging disk does not end.
 _SECONDS_TO_END = 5.0
-
-
-@contextlib.contextmanager
-def exiting_on_signals() -> Iterator[None]:
-    """Turns SIGTERM, and SIGHUP of a closed terminal, into SystemExit.
-
-    So processes are ended and temporary files removed. See `handling` on other threads and on
-    `nohup`.
-    """
-
-    def leave(number: int, *_: object) -> None:
-        for each in handled:
-            signal.signal(each, signal.SIG_IGN)
-        if number == signal.SIGHUP:
-            discard_closed_terminal()
-        raise SystemExit(128 + number)
-
-    with handling(_SIGNALS, leave) as handled:
-        yield
 
 
 def run_jobs(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:

@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 from electra_tf.util.console import ProgressBar, discard
 from electra_tf.util.errors import UserError
+from electra_tf.util.signals import exiting_on_signals
 from electra_tf.util.tensorflow_import import import_tensorflow
 from pretrain_data.corpus.corpus_report import print_nulls, print_repairs
 from pretrain_data.corpus.inputs import Corpus
 from pretrain_data.corpus.partition import CorpusPart, divide
 from pretrain_data.parallel.counts import BuildCounts, WorkerError
-from pretrain_data.parallel.processes import exiting_on_signals, run_jobs
+from pretrain_data.parallel.processes import run_jobs
 
 # Space-separated parts of the text are counted first, and split into words when there are this
 # many distinct ones, or when this much text may be in them.

@@ -17,6 +17,7 @@ from electra_tf.inference.web_demo.models import ExportedModel, TaskModel, Token
 from electra_tf.inference.web_demo.server import PageServer
 from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.util.errors import UserError
+from electra_tf.util.signals import exiting_on_signals
 
 # A character takes 6 bytes as a JSON escape, or 12 as a surrogate pair.
 _BYTES_PER_CHARACTER = 12
@@ -174,18 +175,23 @@ def _print_now(message: str) -> None:
 
 
 def serve(config: DemoConfig, print_fn: Callable[[str], None] = _print_now) -> None:
-    """Serves the page until interrupted.
+    """Serves the page until interrupted, or until SIGTERM, when it answers what it has begun.
 
     Raises:
         UserError: as `create_app`, or the address is not available.
     """
-    app = create_app(config)
-    server = PageServer(config.host, config.port, app, config.request_seconds)
-    if not config.is_local:
-        print_fn(
-            "Other machines can reach this page, which has no authentication or encryption."
-        )
-    host = f"[{config.host}]" if ":" in config.host else config.host
-    print_fn(f"Serving: http://{host}:{server.server_port}/ (Ctrl-C to stop)")
-    with server:
-        server.serve_forever()
+    with exiting_on_signals():
+        app = create_app(config)
+        server = PageServer(config.host, config.port, app, config.request_seconds)
+        if not config.is_local:
+            print_fn(
+                "Other machines can reach this page, which has no authentication or encryption."
+            )
+        host = f"[{config.host}]" if ":" in config.host else config.host
+        print_fn(f"Serving: http://{host}:{server.server_port}/ (Ctrl-C to stop)")
+        try:
+            with server:
+                server.serve_forever()
+        except SystemExit:
+            server.finish_requests(config.request_seconds)
+            print_fn("Stopped by a signal.")

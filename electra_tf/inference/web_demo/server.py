@@ -4,6 +4,7 @@ import contextlib
 import io
 import socket
 import threading
+import time
 from typing import Any
 
 from flask import Flask
@@ -47,6 +48,12 @@ class PageServer(ThreadedWSGIServer):
             raise UserError(
                 f"Cannot listen on --host={host} --port={port}: {error.strerror}"
             ) from error
+
+    def finish_requests(self, seconds: float) -> None:
+        """Waits until no request is in progress, at most for a time."""
+        deadline = time.monotonic() + seconds
+        for _ in range(MAX_CONNECTIONS):
+            self._free.acquire(timeout=max(0.0, deadline - time.monotonic()))
 
     def process_request(self, request: socket.socket, client_address: Any) -> None:
         """Starts the thread of a connection; refuses those above the limit."""

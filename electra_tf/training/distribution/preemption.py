@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from types import FrameType
 
 from electra_tf.training.distribution.workers import Workers
-from electra_tf.util.console import TERMINATIONS, discard_closed_terminal, handling
 from electra_tf.util.errors import PreemptedError
+from electra_tf.util.signals import TERMINATIONS, discard_closed_terminal, handling
 
 
 class Preemption:

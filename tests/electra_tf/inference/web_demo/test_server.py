@@ -5,6 +5,8 @@ import dataclasses
 import gc
 import os
 import pathlib
+import re
+import signal
 import socket
 import threading
 import time
@@ -204,3 +206,42 @@ def test_connections_above_the_limit_are_refused(monkeypatch):
         with connect(port) as fourth:
             fourth.sendall(request('{"text": "abc"}'))
             assert '{"length":3}' in answer(fourth)
+
+
+def test_a_termination_signal_ends_the_page_after_the_requests_that_were_begun(monkeypatch):
+    begun = threading.Event()
+    answers, printed = [], []
+
+    class SlowTask(EchoTask):
+        def answer(self, text: str) -> dict[str, int]:
+            begun.set()
+            time.sleep(0.5)
+            return super().answer(text)
+
+    def ask() -> None:
+        port = int(re.search(r":(\d+)/", printed[0])[1])
+        with connect(port) as connection:
+            connection.sendall(request('{"text": "abc"}'))
+            answers.append(answer(connection))
+
+    def ask_and_end() -> None:
+        asking = threading.Thread(target=ask)
+        asking.start()
+        assert begun.wait(10)
+        os.kill(os.getpid(), signal.SIGTERM)
+        asking.join()
+
+    client = threading.Thread(target=ask_and_end)
+    monkeypatch.setattr(
+        app_module, "create_app", lambda config: _create_app(config, None, {"a": SlowTask()})
+    )
+
+    def print_fn(message: str) -> None:
+        printed.append(message)
+        if message.startswith("Serving"):
+            client.start()
+
+    app_module.serve(dataclasses.replace(CONFIG, host="127.0.0.1", port=0), print_fn)
+    client.join()
+    assert '{"length":3}' in answers[0]
+    assert printed[-1] == "Stopped by a signal."
