@@ -397,6 +397,8 @@ def unexpected_argument_message(argument: str) -> str:
     hint = "options are flags that start with --"
     if os.path.exists(argument):  # of a pattern that matches several files
         hint = "quote patterns, such as 'data/*.txt', so that the shell does not expand them"
+    elif argument.startswith("\ufeff"):
+        hint = "a --flagfile begins with a byte order mark: save it as UTF-8 without one"
     return f"Unexpected argument {argument!r}: {hint}"
 
 

@@ -116,13 +116,20 @@ def test_a_user_error_is_one_message(tmp_path):
     assert "Traceback" not in result.stderr
 
 
-def test_a_pattern_that_the_shell_has_expanded_is_recognized(monkeypatch, capsys):
-    for argument, hint in (("setup.py", "quote patterns"), ("none", "options are flags")):
-        monkeypatch.setattr(sys, "argv", ["program", argument])
-        with pytest.raises(SystemExit) as ended:
-            command_line.run(lambda: None)
-        assert ended.value.code == 2
-        assert f"Unexpected argument {argument!r}: {hint}" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("argument", "hint"),
+    [
+        ("setup.py", "quote patterns"),  # the shell has expanded one
+        ("none", "options are flags"),
+        ("\ufeff--seed=1", "a --flagfile begins with a byte order mark"),
+    ],
+)
+def test_an_argument_that_is_no_flag(argument, hint, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["program", argument])
+    with pytest.raises(SystemExit) as ended:
+        command_line.run(lambda: None)
+    assert ended.value.code == 2
+    assert f"Unexpected argument {argument!r}: {hint}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
