@@ -23,7 +23,7 @@ from collections.abc import Callable
 
 from absl import flags
 
-from flags import command_line
+from flags.command_line import program
 from pretrain_data.corpus.inputs import find_corpus
 
 _CORPUS_DIR = flags.DEFINE_string("corpus_dir", "demo/corpus", "English text.")
@@ -163,4 +163,4 @@ def _wait(process: subprocess.Popen) -> None:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    program.run(main)

@@ -37,7 +37,7 @@ from electra_tf.flops.counting import model_flops_per_step
 from electra_tf.util.console import markdown_table
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
-from flags import command_line
+from flags.command_line import program
 
 _BATCH_SIZES = flags.DEFINE_list("batch_sizes", "2,8,16,32", "Sequences a step.")
 _LENGTHS = flags.DEFINE_list("lengths", "64,128,256,512", "Tokens a sequence.")
@@ -236,4 +236,4 @@ def format_runs(runs: list[WorkerRun]) -> str:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    program.run(main)

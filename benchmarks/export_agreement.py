@@ -22,7 +22,7 @@ from benchmarks.side_by_side import NUM_CORES
 from electra_tf.util.console import markdown_table
 from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import import_tensorflow
-from flags import command_line
+from flags.command_line import program
 
 if TYPE_CHECKING:
     from electra_tf.inference.export.servable import Servable
@@ -124,4 +124,4 @@ def _quiet(message: str) -> None:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    program.run(main)

@@ -31,7 +31,7 @@ from benchmarks.exported_models import IDS, LITERT, LOADERS, ONNX
 from benchmarks.side_by_side import NUM_CORES, describe_machine, our_command, spread
 from electra_tf.util.console import markdown_table
 from electra_tf.util.files import write_atomically
-from flags import command_line
+from flags.command_line import program
 
 VOCABULARY = pathlib.Path(__file__).parents[1] / "recipes/vocab/bert_uncased_vocab.txt"
 TEXT = "saved_model_text"
@@ -265,4 +265,4 @@ def _agreement_cells(found: Mapping[str, float] | None) -> Sequence[str]:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    program.run(main)

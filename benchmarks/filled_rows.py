@@ -21,7 +21,7 @@ from absl import flags
 from electra_tf.text.framing import Framed
 from electra_tf.util.console import discard, markdown_table
 from electra_tf.util.tensorflow_import import import_tensorflow
-from flags import command_line
+from flags.command_line import program
 from pretrain_data.build.config import CorpusBuildConfig
 from pretrain_data.corpus.blocks import Block
 from pretrain_data.corpus.inputs import find_inputs
@@ -203,4 +203,4 @@ def _timed(build: Callable, settings: dict[str, object]) -> float:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    program.run(main)

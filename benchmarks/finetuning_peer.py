@@ -27,7 +27,8 @@ from electra_tf.util.console import markdown_table
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
 from electra_tf.util.tensorflow_import import import_tensorflow
-from flags import command_line, finetuning
+from flags import finetuning
+from flags.command_line import program, program_names
 
 _TASKS = flags.DEFINE_list("tasks", None, "Tasks, one by one.", required=True)
 _OUTPUT_DIR = flags.DEFINE_string(
@@ -69,7 +70,7 @@ def main() -> None:
         ours = _ours(given, task, folder)
         theirs = _theirs(given, task, folder, huggingface)
         rows.append([task, _shown(ours), _shown(theirs), _difference(ours, theirs)])
-        command_line.print_line(f"{task}: {ours} and {theirs}")
+        program_names.print_line(f"{task}: {ours} and {theirs}")
     print(machine)
     header = ["task", "electra_tf", "Hugging Face", "difference [95 %]"]
     print(markdown_table(header, rows, text_columns=1))
@@ -217,4 +218,4 @@ def _difference(ours: Sequence[float], theirs: Sequence[float]) -> str:
 
 if __name__ == "__main__":
     finetuning.define_flags()
-    command_line.run(main)
+    program.run(main)

@@ -51,7 +51,7 @@ from electra_tf.flops.counting import model_flops_per_step
 from electra_tf.flops.gpu_peaks import peak_bfloat16_flops
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
-from flags import command_line
+from flags.command_line import program
 
 _TORCH_PYTHON = flags.DEFINE_string(
     "torch_python", None, "Python that has torch and transformers; unset measures ours alone."
@@ -258,4 +258,4 @@ def measure(config: PretrainingConfig) -> list[Measurement]:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    program.run(main)

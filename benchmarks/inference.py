@@ -55,7 +55,7 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
-from flags import command_line
+from flags.command_line import program
 
 _TORCH_PYTHON = flags.DEFINE_string(
     "torch_python", None, "Python that has torch and transformers; unset measures ours alone."
@@ -386,4 +386,4 @@ def _integers(flag: flags.FlagHolder) -> list[int]:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    program.run(main)

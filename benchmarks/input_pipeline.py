@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from absl import flags
 
-from flags import command_line
+from flags.command_line import program
 
 _CORPUS_DIR = flags.DEFINE_string("corpus_dir", "demo/corpus", "Text to build records from.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "demo/vocab.txt", "WordPiece vocabulary.")
@@ -80,4 +80,4 @@ def _records() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    program.run(main)

@@ -41,7 +41,7 @@ from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.result_text import format_metric
 from finetune.results.summary import TrialResult, summarize
-from flags import command_line
+from flags.command_line import program
 
 _DATA_DIR = flags.DEFINE_string("data_dir", None, "Folder of finetuning_data/ and models/.")
 _TASKS = flags.DEFINE_list("tasks", "sst,cola,mrpc", "Tasks to fine-tune on, one by one.")
@@ -400,4 +400,4 @@ def _describe() -> str:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    program.run(main)

@@ -16,7 +16,7 @@ import numpy as np
 from absl import flags
 
 from electra_tf.util.console import markdown_table
-from flags import command_line
+from flags.command_line import program
 from pretrain_data.build.near_duplicates import DocumentSigner, find_near_duplicates
 from pretrain_data.corpus.inputs import find_inputs
 
@@ -113,4 +113,4 @@ def _share(found: np.ndarray) -> str:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    program.run(main)

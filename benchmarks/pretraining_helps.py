@@ -32,7 +32,7 @@ from electra_tf.util.files import write_atomically
 from finetune.config.defaults import RANDOM_INIT
 from finetune.results.result_text import UNDEFINED, format_metric, main_metric_text
 from finetune.results.summary import OK, summarize
-from flags import command_line
+from flags.command_line import program
 
 _DATA_DIR = flags.DEFINE_string("data_dir", None, "Folder of models/ and finetuning_data/.")
 _MODEL_NAME = flags.DEFINE_string("model_name", None, "Pre-trained model, in DATA_DIR/models.")
@@ -167,4 +167,4 @@ def print_table(found: Sequence[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    program.run(main)

@@ -20,7 +20,7 @@ from electra_tf.report.reference import NAME, RECORDS, SETTINGS, SOURCE
 from electra_tf.report.runs import read_training_run
 from electra_tf.training.monitoring.run_info import RATES
 from electra_tf.util.files import read_lines, to_json, write_atomically
-from flags import command_line
+from flags.command_line import program
 
 _RUN = flags.DEFINE_string("run", None, "Folder of the run.", required=True)
 _RECIPE = flags.DEFINE_string("recipe", None, "Flag file of the recipe.", required=True)
@@ -61,4 +61,4 @@ def shorten(record: dict) -> dict:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    program.run(main)

@@ -36,7 +36,7 @@ from electra_tf.config.pretraining import (
 )
 from electra_tf.flops.counting import PASSES, model_flops_per_step
 from electra_tf.util.console import markdown_table
-from flags import command_line
+from flags.command_line import program
 
 _UTILIZATION = flags.DEFINE_float(
     "utilization",
@@ -270,4 +270,4 @@ def layer_parameters(encoder: EncoderConfig) -> int:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    program.run(main)

@@ -18,7 +18,7 @@ from absl import flags
 from benchmarks.side_by_side import NUM_CORES, describe_machine
 from electra_tf.util.console import markdown_table
 from electra_tf.util.files import read_lines
-from flags import command_line
+from flags.command_line import program
 
 if TYPE_CHECKING:
     from electra_tf.inference.scoring.scorer import Scorer
@@ -97,4 +97,4 @@ def _seconds(scorer: "Scorer", texts: Sequence[Sequence[int]]) -> tuple[float, f
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    program.run(main)

@@ -37,7 +37,7 @@ from benchmarks.export_formats import VOCABULARY
 from benchmarks.side_by_side import NO_GPU, NUM_CORES, describe_machine, our_command, spread
 from electra_tf.util.console import markdown_table
 from electra_tf.util.errors import UserError
-from flags import command_line
+from flags.command_line import program
 
 _DATA_DIR = flags.DEFINE_string("data_dir", None, "Folder with finetuning_data.", required=True)
 _CLIENTS = flags.DEFINE_list("clients", "1,8", "Clients that send requests at the same time.")
@@ -230,4 +230,4 @@ def serve(settings_json: str) -> None:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    program.run(main)

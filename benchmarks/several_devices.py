@@ -33,7 +33,7 @@ from benchmarks.worker_processes import free_ports
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.console import markdown_table
 from electra_tf.util.errors import UserError
-from flags import command_line
+from flags.command_line import program
 
 STEP, ALL_REDUCE = "step", "all-reduce"
 ONE, DEVICES, PROCESSES, HALVES = "one device", "two devices", "two processes", "halves"
@@ -178,4 +178,4 @@ def _ask(children: Sequence[Child], what: str, times: int) -> float:
 
 if __name__ == "__main__":
     define_flags()
-    command_line.run(main)
+    program.run(main)

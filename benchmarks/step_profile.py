@@ -26,7 +26,7 @@ from benchmarks.step_components import create_components, measure, print_table, 
 from electra_tf.config.encoder import MODEL_SIZES
 from electra_tf.config.hyperparameters import PRECISIONS
 from electra_tf.config.pretraining import PretrainingConfig
-from flags import command_line
+from flags.command_line import program
 
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "Turns of each component.", lower_bound=1)
 _CALLS = flags.DEFINE_integer("calls", 2, "Calls of a component a turn.", lower_bound=1)
@@ -82,4 +82,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    program.run(main)

@@ -32,7 +32,7 @@ from benchmarks.pretraining_step import (
 from benchmarks.side_by_side import describe_machine
 from electra_tf.config.encoder import MODEL_SIZES
 from electra_tf.config.pretraining import PretrainingConfig
-from flags import command_line
+from flags.command_line import program
 
 _TORCH_PYTHON = flags.DEFINE_string(
     "torch_python", None, "Python that has torch and transformers; unset measures ours alone."
@@ -161,4 +161,4 @@ def print_ratio(name: str, ratios: list[float]) -> None:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    program.run(main)

@@ -7,7 +7,7 @@ from absl import flags
 
 from electra_tf.interop.formats import ConversionConfig, format_names
 from electra_tf.util.files import check_not_empty
-from flags.recipe_files import find_recipe
+from flags.command_line.recipe_files import find_recipe
 from flags.remote.paths import Role
 
 # What may be remote.

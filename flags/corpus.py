@@ -10,7 +10,7 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import split_patterns
 from electra_tf.util.files import check_not_empty, local_path
 from electra_tf.util.paths import given_path
-from flags.recipe_files import find_recipe
+from flags.command_line.recipe_files import find_recipe
 from flags.remote.paths import Role
 from pretrain_data.build.dataset import MAX_SEQ_LENGTH, CorpusBuildConfig
 from pretrain_data.build.drivers.cluster_run import RUNNERS

@@ -23,8 +23,9 @@ from electra_tf.util.tensorflow_import import import_tensorflow
 from finetune.config.defaults import own_kinds
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import MULTIPLE_CHOICE
-from flags import command_line, finetuning, hyperparameters, pretraining
-from flags.recipe_files import find_recipe, with_included
+from flags import finetuning, hyperparameters, pretraining
+from flags.command_line import parsing
+from flags.command_line.recipe_files import find_recipe, with_included
 from flags.remote import copies
 from flags.remote.paths import Role, naming_remote_paths
 
@@ -170,7 +171,7 @@ def _is_finetuning(arguments: Sequence[str]) -> bool:
         {field.name for field in dataclasses.fields(config_class)}
         for config_class in (PretrainingConfig, FinetuningConfig)
     )
-    normalized = command_line.normalize_arguments(arguments)
+    normalized = parsing.normalize_arguments(arguments)
     names = {argument.lstrip("-").partition("=")[0] for argument in normalized}
     return bool(names & (theirs - ours))
 
@@ -182,7 +183,7 @@ def _parse(
     program.define_flags(flag_values)
     # Values in the recipe take precedence.
     defaults = [f"--{name}={value}" for name, value in place.items()]
-    rest = command_line.parse(["recipe", *defaults, *arguments], None, flag_values)
+    rest = parsing.parse(["recipe", *defaults, *arguments], None, flag_values)
     if len(rest) > 1:
-        raise UserError(command_line.unexpected_argument_message(rest[1]))
+        raise UserError(parsing.unexpected_argument_message(rest[1]))
     return flag_values

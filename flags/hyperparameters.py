@@ -14,7 +14,7 @@ from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, nearest_name_hint
 from electra_tf.util.files import parse_json, read_given_text
 from electra_tf.util.paths import is_remote, with_home
-from flags.recipe_files import find_recipe
+from flags.command_line.recipe_files import find_recipe
 
 # Hyperparameters that may be a file of `recipes/`.
 _RECIPE_FILES = ("task_spec", "vocab_file")

@@ -16,7 +16,6 @@ from electra_tf.util.files import write_atomically
 from electra_tf.util.tensorflow_import import import_tensorflow
 from finetune.results.comparison import merge_tables
 from flags import (
-    command_line,
     comparison,
     conversion,
     corpus,
@@ -31,11 +30,13 @@ from flags import (
     web_demo,
 )
 from flags import report as run_reports
+from flags.command_line.program import preemptible, program
+from flags.command_line.program_names import next_command, print_line
 from flags.remote import finetuning_folders
 from pretrain_data.build.dataset import build_pretraining_data
 
 
-@command_line.program(vocabulary.define_flags, corpus.ALIASES, remote=vocabulary.REMOTE)
+@program(vocabulary.define_flags, corpus.ALIASES, remote=vocabulary.REMOTE)
 def build_vocabulary() -> None:
     r"""Trains a WordPiece vocabulary on text.
 
@@ -62,10 +63,10 @@ def build_vocabulary() -> None:
     import_tensorflow()
     from pretrain_data.vocabulary import vocabulary_builder
 
-    vocabulary_builder.build_vocabulary(config, command_line.print_line)
+    vocabulary_builder.build_vocabulary(config, print_line)
 
 
-@command_line.program(corpus.define_corpus_flags, corpus.ALIASES, remote=corpus.REMOTE)
+@program(corpus.define_corpus_flags, corpus.ALIASES, remote=corpus.REMOTE)
 def build_pretraining_dataset() -> None:
     r"""Builds pre-training data (TFRecords) from text.
 
@@ -88,10 +89,10 @@ def build_pretraining_dataset() -> None:
     Each line is a sentence or paragraph; a blank line ends a document. The output is TFRecords
     in the authors' format and a manifest, pretrain_data.json.
     """
-    build_pretraining_data(corpus.corpus_build_config(), command_line.print_line)
+    build_pretraining_data(corpus.corpus_build_config(), print_line)
 
 
-@command_line.program(corpus.define_openwebtext_flags, corpus.ALIASES, remote=corpus.REMOTE)
+@program(corpus.define_openwebtext_flags, corpus.ALIASES, remote=corpus.REMOTE)
 def build_openwebtext_pretraining_dataset() -> None:
     r"""Builds pre-training data (TFRecords) from the archives of OpenWebText.
 
@@ -102,10 +103,10 @@ def build_openwebtext_pretraining_dataset() -> None:
     vocabulary, vocab.txt. The archives are not extracted to disk. The TFRecords and their
     manifest, pretrain_data.json, are written to pretrain_tfrecords/ in the data directory.
     """
-    build_pretraining_data(corpus.openwebtext_build_config(), command_line.print_line)
+    build_pretraining_data(corpus.openwebtext_build_config(), print_line)
 
 
-@command_line.program(inspection.define_flags, remote=inspection.REMOTE, prints_result=True)
+@program(inspection.define_flags, remote=inspection.REMOTE, prints_result=True)
 def inspect_dataset() -> None:
     r"""Describes built records (lengths, segments, tokens, duplicates), or verifies them.
 
@@ -127,8 +128,8 @@ def inspect_dataset() -> None:
     dataset_inspection.run(config)
 
 
-@command_line.program(pretraining.define_flags, remote=pretraining.REMOTE)
-@command_line.preemptible()
+@program(pretraining.define_flags, remote=pretraining.REMOTE)
+@preemptible()
 def run_pretraining() -> None:
     r"""Pre-trains an ELECTRA model, or evaluates one on held-out text.
 
@@ -168,7 +169,7 @@ def run_pretraining() -> None:
     from flags.remote.pretraining_folders import staged
 
     chief = strategies.is_chief(config)
-    with staged(config, command_line.print_line) as config:
+    with staged(config, print_line) as config:
         if config.do_train:
             records = training_records(config, print if chief else discard)
             held_out = held_out_records(config)
@@ -176,7 +177,7 @@ def run_pretraining() -> None:
                 warn_of_trained_files(records, held_out)
             train(config, records, held_out)
             if chief and config.report:
-                run_reports.report_pretraining(config, command_line.print_line)
+                run_reports.report_pretraining(config, print_line)
         else:
             records = evaluated_records(config)
             if chief:
@@ -184,13 +185,13 @@ def run_pretraining() -> None:
             evaluate(config, records, token_counts=partial(count_trained_tokens, config))
     if config.do_train and chief:
         more = ("--do_train=false", "--do_eval")
-        print(command_line.next_command("run_pretraining.py", *more))
+        print(next_command("run_pretraining.py", *more))
     elif chief and config.electra_objective:
-        print(command_line.next_command("show_replaced_tokens.py"))
+        print(next_command("show_replaced_tokens.py"))
 
 
-@command_line.program(finetuning.define_flags, remote=finetuning.REMOTE)
-@command_line.preemptible()
+@program(finetuning.define_flags, remote=finetuning.REMOTE)
+@preemptible()
 def run_finetuning() -> None:
     r"""Fine-tunes a pre-trained ELECTRA on tasks, evaluates it, and predicts.
 
@@ -204,7 +205,7 @@ def run_finetuning() -> None:
 
     Running the same command again resumes, reusing finished trials.
     """
-    with finetuning_folders.staged(command_line.print_line):
+    with finetuning_folders.staged(print_line):
         config = finetuning.config_from_flags()
         grid = finetuning.search_grid()
         import_tensorflow()
@@ -216,10 +217,10 @@ def run_finetuning() -> None:
             return
         run.run(config)
         if config.do_eval and config.report and strategies.is_chief(config):
-            run_reports.report_finetuning(config, command_line.print_line)
+            run_reports.report_finetuning(config, print_line)
 
 
-@command_line.program(comparison.define_flags, remote=comparison.REMOTE, prints_result=True)
+@program(comparison.define_flags, remote=comparison.REMOTE, prints_result=True)
 def compare_results() -> None:
     r"""Compares the results of several fine-tuning runs in one Markdown table.
 
@@ -240,7 +241,7 @@ def compare_results() -> None:
         print(f"\nWritten to {config.output}")
 
 
-@command_line.program(run_reports.define_flags, remote=run_reports.REMOTE, takes_arguments=True)
+@program(run_reports.define_flags, remote=run_reports.REMOTE, takes_arguments=True)
 def report(arguments: Sequence[str]) -> None:
     r"""Writes what runs have logged as one HTML page, with curves, settings and diagnoses.
 
@@ -261,9 +262,7 @@ def report(arguments: Sequence[str]) -> None:
     print(f"Report: {config.output}")
 
 
-@command_line.program(
-    replaced_tokens.define_flags, remote=replaced_tokens.REMOTE, prints_result=True
-)
+@program(replaced_tokens.define_flags, remote=replaced_tokens.REMOTE, prints_result=True)
 def show_replaced_tokens() -> None:
     r"""Corrupts sentences with the generator and shows what the discriminator detects.
 
@@ -286,7 +285,7 @@ def show_replaced_tokens() -> None:
     print("\nNext: pre-train on your own text, see README.md")
 
 
-@command_line.program(scoring.define_flags, remote=scoring.REMOTE, prints_result=True)
+@program(scoring.define_flags, remote=scoring.REMOTE, prints_result=True)
 def score_text() -> None:
     r"""Scores texts by pseudo-log-likelihood, and re-ranks n-best lists.
 
@@ -309,7 +308,7 @@ def score_text() -> None:
     run(config)
 
 
-@command_line.program(conversion.define_flags, remote=conversion.REMOTE)
+@program(conversion.define_flags, remote=conversion.REMOTE)
 def convert_checkpoint() -> None:
     r"""Converts checkpoints between this project, the authors' code, Hugging Face and KerasHub.
 
@@ -337,7 +336,7 @@ def convert_checkpoint() -> None:
     convert(config, families=(PRETRAINING, FINETUNING), describe_task=describe_task)
 
 
-@command_line.program(export.define_flags, remote=export.REMOTE)
+@program(export.define_flags, remote=export.REMOTE)
 def export_saved_model() -> None:
     r"""Exports a model as a SavedModel that takes raw text, or as LiteRT, ONNX or StableHLO.
 
@@ -361,7 +360,7 @@ def export_saved_model() -> None:
     run.export(config, loaders=(PRETRAINED, FINETUNED))
 
 
-@command_line.program(web_demo.define_flags, remote=web_demo.REMOTE, prints_result=True)
+@program(web_demo.define_flags, remote=web_demo.REMOTE, prints_result=True)
 def serve_demo() -> None:
     r"""Serves a web page for exported models.
 
@@ -382,7 +381,7 @@ def serve_demo() -> None:
     serve(config)
 
 
-@command_line.program(flops.define_flags, remote=flops.REMOTE, prints_result=True)
+@program(flops.define_flags, remote=flops.REMOTE, prints_result=True)
 def flops_computation() -> None:
     r"""Prints train and inference FLOPs of the paper's models, and of runs of your own.
 

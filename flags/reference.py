@@ -27,7 +27,7 @@ from electra_tf.util.tensorflow_import import import_tensorflow
 from finetune.config.classification_fields import ClassificationFields
 from finetune.config.custom_task_fields import CustomTaskFields
 from finetune.config.finetuning_fields import FinetuningFields
-from flags.command_line import print_line
+from flags.command_line.program_names import print_line
 from flags.hyperparameters import spell_default
 
 _INFLUENCES = {TRAINING: "training", EVALUATION: "evaluation", NOTHING: "–", SYNONYM: "synonym"}

@@ -20,7 +20,7 @@ from electra_tf.util.paths import is_remote
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.report_runs import read_finetuning_run, results_files
 from finetune.results.result_files import JSON_SUFFIX
-from flags.recipe_files import recipes_dir
+from flags.command_line.recipe_files import recipes_dir
 from flags.remote import paths as remote_paths
 from flags.remote.paths import ARGUMENTS, Role
 

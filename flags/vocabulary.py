@@ -7,8 +7,8 @@ from absl import flags
 
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_not_empty, local_path
+from flags.command_line.recipe_files import find_recipe
 from flags.corpus import define_text_flags, split_inputs, text_settings
-from flags.recipe_files import find_recipe
 from flags.remote.paths import Role
 from pretrain_data.vocabulary.config import MIN_VOCAB_SIZE, VocabularyBuildConfig
 

@@ -11,7 +11,8 @@ from absl import flags as absl_flags
 
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.errors import PreemptedError, WorkerLostError
-from flags import command_line, pretraining
+from flags import pretraining
+from flags.command_line import parsing, program
 
 ROOT = pathlib.Path(__file__).parents[1]
 FOLDER = ROOT / "recipes" / "launch"
@@ -23,7 +24,7 @@ def parse(arguments: list[str]) -> PretrainingConfig:
     assert (ROOT / arguments[0]).resolve() == ROOT / "run_pretraining.py"
     flag_values = absl_flags.FlagValues()
     pretraining.define_flags(flag_values)
-    command_line.parse(arguments, None, flag_values)
+    parsing.parse(arguments, None, flag_values)
     return pretraining.config_from_flags(flag_values)
 
 
@@ -200,5 +201,5 @@ def test_kubernetes():
     assert (ignore["action"], ignore["onExitCodes"]["values"]) == ("Ignore", resumable)
     assert (fail["action"], fail["onExitCodes"]["values"]) == (
         "FailJob",
-        [command_line.USER_ERROR_STATUS, command_line.USAGE_ERROR_STATUS],
+        [program.USER_ERROR_STATUS, program.USAGE_ERROR_STATUS],
     )

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from flags import command_line
+from flags.command_line import program_names
 
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = ("electra_tf", "finetune", "flags", "pretrain_data")
@@ -109,7 +109,7 @@ def test_the_version_and_the_extras(installed):
 def test_every_program_is_a_console_script(installed):
     expected = {
         script: f"flags.programs:{file.removesuffix('.py')}"
-        for file, script in command_line.CONSOLE_SCRIPTS.items()
+        for file, script in program_names.CONSOLE_SCRIPTS.items()
     }
     points = distribution(installed).entry_points.select(group="console_scripts")
     assert {point.name: point.value for point in points} == expected

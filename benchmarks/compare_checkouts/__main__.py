@@ -35,7 +35,7 @@ from benchmarks.compare_checkouts.pretraining_cases import PRETRAINING_CASES
 from benchmarks.compare_checkouts.program_cases import PROGRAM_CASES
 from benchmarks.compare_checkouts.running import Outcome, Side
 from electra_tf.util.errors import UserError
-from flags import command_line
+from flags.command_line import program
 
 _BEFORE = flags.DEFINE_string("before", None, "Reference checkout.")
 _AFTER = flags.DEFINE_string("after", None, "Checkout to compare with the reference.")
@@ -137,4 +137,4 @@ def _time(outcome: Outcome) -> str:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    program.run(main)

@@ -32,7 +32,7 @@ from benchmarks.study.results import read_result
 from benchmarks.study.sizes import SIZES, SMALL, TINY, Size
 from benchmarks.study.work import Worker, complete_all, environment_of
 from electra_tf.util.errors import UserError
-from flags import command_line
+from flags.command_line import program
 
 _STAGES = flags.DEFINE_list("stages", list(STAGES), "Stages to run, in this order.")
 _SIZE = flags.DEFINE_enum(
@@ -148,4 +148,4 @@ def write_report(size: Size, folder: pathlib.Path) -> None:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    program.run(main)

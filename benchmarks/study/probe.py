@@ -18,7 +18,8 @@ from absl import flags
 
 from electra_tf.util.files import write_atomically
 from electra_tf.util.tensorflow_import import import_tensorflow
-from flags import command_line, finetuning
+from flags import finetuning
+from flags.command_line import program, program_names
 
 _TASKS = flags.DEFINE_list("tasks", None, "Tasks, one by one.", required=True)
 _OUTPUT = flags.DEFINE_string("output", None, "JSON file of the scores.", required=True)
@@ -35,7 +36,7 @@ def main() -> None:
     """Probes the encoder on each task."""
     given = {**finetuning.explicit_settings(), "report": False}
     import_tensorflow()
-    print_fn = command_line.print_line
+    print_fn = program_names.print_line
     scores = {}
     for task in _TASKS.value:
         scores[task] = [probe(given, task)]
@@ -146,4 +147,4 @@ def _fit(
 
 if __name__ == "__main__":
     finetuning.define_flags()
-    command_line.run(main)
+    program.run(main)

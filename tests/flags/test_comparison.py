@@ -10,7 +10,8 @@ from absl import flags as absl_flags
 from electra_tf.util.errors import UserError
 from finetune.results.result_files import write_results
 from finetune.results.summary import TrialResult
-from flags import command_line, comparison
+from flags import comparison
+from flags.command_line import parsing
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -18,7 +19,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 def parse(*arguments: str) -> comparison.ComparisonConfig:
     flag_values = absl_flags.FlagValues()
     comparison.define_flags(flag_values)
-    command_line.parse(["program", *arguments], None, flag_values)
+    parsing.parse(["program", *arguments], None, flag_values)
     return comparison.config_from_flags(flag_values)
 
 

@@ -10,7 +10,8 @@ from absl import flags as absl_flags
 
 from electra_tf.interop.formats import ConversionConfig
 from electra_tf.util.errors import UserError
-from flags import command_line, conversion
+from flags import conversion
+from flags.command_line import parsing
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -19,7 +20,7 @@ def parse(*arguments: str) -> ConversionConfig:
     flag_values = absl_flags.FlagValues()
     conversion.define_flags(flag_values)
     required = ["x", "--from", "there", "--output", "here"]
-    command_line.parse([*required, *arguments], None, flag_values)
+    parsing.parse([*required, *arguments], None, flag_values)
     return conversion.config_from_flags(flag_values)
 
 

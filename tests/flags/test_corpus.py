@@ -6,7 +6,8 @@ import pytest
 from absl import flags as absl_flags
 
 from electra_tf.util.errors import UserError
-from flags import command_line, corpus
+from flags import corpus
+from flags.command_line import parsing
 
 REQUIRED = ["program", "--corpus-dir", "text", "--vocab-file", "v.txt", "--output-dir", "out"]
 
@@ -14,7 +15,7 @@ REQUIRED = ["program", "--corpus-dir", "text", "--vocab-file", "v.txt", "--outpu
 def parse(*arguments: str):
     flag_values = absl_flags.FlagValues()
     corpus.define_corpus_flags(flag_values)
-    rest = command_line.parse([*REQUIRED, *arguments], corpus.ALIASES, flag_values)
+    rest = parsing.parse([*REQUIRED, *arguments], corpus.ALIASES, flag_values)
     assert rest == ["program"]
     return corpus.corpus_build_config(flag_values)
 
@@ -92,7 +93,7 @@ def test_wrong_values_are_refused(arguments, message):
 def test_an_empty_data_directory_is_not_the_current_one():
     flag_values = absl_flags.FlagValues()
     corpus.define_openwebtext_flags(flag_values)
-    command_line.parse(["program", "--data-dir="], corpus.ALIASES, flag_values)
+    parsing.parse(["program", "--data-dir="], corpus.ALIASES, flag_values)
     with pytest.raises(UserError, match="--data-dir is empty: pass a path"):
         corpus.openwebtext_build_config(flag_values)
 
@@ -101,7 +102,7 @@ def test_openwebtext_lies_below_the_data_directory():
     flag_values = absl_flags.FlagValues()
     corpus.define_openwebtext_flags(flag_values)
     arguments = ["program", "--data-dir", "data", "--num-processes", "5", "--no-lower-case"]
-    command_line.parse(arguments, corpus.ALIASES, flag_values)
+    parsing.parse(arguments, corpus.ALIASES, flag_values)
     config = corpus.openwebtext_build_config(flag_values)
     assert config.corpus_dir == pathlib.Path("data/openwebtext")
     assert config.vocab_file == pathlib.Path("data/vocab.txt")
@@ -113,7 +114,7 @@ def test_openwebtext_lies_below_the_data_directory():
 
 def test_a_value_that_looks_like_flags_is_left_alone():
     arguments = ["--more-flags", "--learning-rate 5e-4", "--x-y=-1 -2"]
-    assert command_line.normalize_arguments(arguments) == [
+    assert parsing.normalize_arguments(arguments) == [
         "--more_flags",
         "--learning-rate 5e-4",
         "--x_y=-1 -2",
@@ -124,7 +125,7 @@ def test_the_corpus_is_one_of_two_flags():
     def text_settings(*arguments: str):
         flag_values = absl_flags.FlagValues()
         corpus.define_text_flags(flag_values)
-        command_line.parse(["program", *arguments], corpus.ALIASES, flag_values)
+        parsing.parse(["program", *arguments], corpus.ALIASES, flag_values)
         return corpus.text_settings(flag_values)
 
     settings = text_settings("--input", "a.jsonl, b/*.parquet", "--text-field=body")

@@ -9,7 +9,6 @@ from absl import flags as absl_flags
 
 from electra_tf.util.errors import UserError
 from flags import (
-    command_line,
     comparison,
     conversion,
     corpus,
@@ -24,6 +23,7 @@ from flags import (
     vocabulary,
     web_demo,
 )
+from flags.command_line import parsing, program_names
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -62,7 +62,7 @@ def check(program: str, *arguments: str) -> None:
     flag_values = absl_flags.FlagValues()
     absl_flags.DEFINE_string("flagfile", None, "As absl's own.", flag_values=flag_values)
     DEFINE_FLAGS[program](flag_values)
-    command_line.parse([program, *arguments], corpus.ALIASES, flag_values)
+    parsing.parse([program, *arguments], corpus.ALIASES, flag_values)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -73,7 +73,7 @@ def test_every_command_parses(page, monkeypatch):
 
 
 def test_the_pages_have_commands():
-    assert DEFINE_FLAGS.keys() == command_line.CONSOLE_SCRIPTS.keys()
+    assert DEFINE_FLAGS.keys() == program_names.CONSOLE_SCRIPTS.keys()
     assert sum(len(commands(page)) for page in PAGES) > 40
 
 

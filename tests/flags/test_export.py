@@ -9,7 +9,8 @@ from absl import flags as absl_flags
 
 from electra_tf.inference.export.config import ExportConfig
 from electra_tf.util.errors import UserError
-from flags import command_line, export
+from flags import export
+from flags.command_line import parsing
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -17,7 +18,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 def parse(*arguments: str) -> ExportConfig:
     flag_values = absl_flags.FlagValues()
     export.define_flags(flag_values)
-    command_line.parse(["program", *arguments], flag_values=flag_values)
+    parsing.parse(["program", *arguments], flag_values=flag_values)
     return export.export_config(flag_values)
 
 

@@ -7,14 +7,15 @@ import pytest
 from absl import flags as absl_flags
 
 from electra_tf.util.errors import UserError
-from flags import command_line, finetuning
+from flags import finetuning
+from flags.command_line import parsing
 from flags.finetuning import RETIRED
 
 
 def config_of(*arguments: str):
     flag_values = absl_flags.FlagValues()
     finetuning.define_flags(flag_values)
-    command_line.parse(["run_finetuning.py", *arguments], None, flag_values)
+    parsing.parse(["run_finetuning.py", *arguments], None, flag_values)
     return finetuning.config_from_flags(flag_values)
 
 
@@ -96,7 +97,7 @@ def test_what_is_refused(arguments, message):
 def grid_of(text: str):
     flag_values = absl_flags.FlagValues()
     finetuning.define_flags(flag_values)
-    command_line.parse(["run_finetuning.py", f"--hparam_search={text}"], None, flag_values)
+    parsing.parse(["run_finetuning.py", f"--hparam_search={text}"], None, flag_values)
     return finetuning.search_grid(flag_values)
 
 

@@ -9,7 +9,8 @@ import pytest
 from absl import flags as absl_flags
 
 from electra_tf.util.errors import UserError
-from flags import command_line, flops
+from flags import flops
+from flags.command_line import parsing
 from tests.finetune.conftest import write_model
 from tests.in_process import run_program
 
@@ -25,7 +26,7 @@ def _in_the_repository(monkeypatch):
 def parse(*arguments: str) -> flops.FlopsConfig:
     flag_values = absl_flags.FlagValues()
     flops.define_flags(flag_values)
-    command_line.parse(["program", *arguments], None, flag_values)
+    parsing.parse(["program", *arguments], None, flag_values)
     return flops.config_from_flags(flag_values)
 
 

@@ -10,7 +10,8 @@ from absl import flags as absl_flags
 
 from electra_tf.util.console import use_color
 from electra_tf.util.errors import UserError
-from flags import command_line, dataset_inspection, inspection
+from flags import dataset_inspection, inspection
+from flags.command_line import parsing
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -18,7 +19,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 def parse(*arguments: str) -> inspection.InspectionConfig:
     flag_values = absl_flags.FlagValues()
     inspection.define_flags(flag_values)
-    command_line.parse(["program", *arguments], None, flag_values)
+    parsing.parse(["program", *arguments], None, flag_values)
     return inspection.config_from_flags(flag_values)
 
 

@@ -7,13 +7,14 @@ from absl import flags as absl_flags
 
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.errors import UserError
-from flags import command_line, pretraining
+from flags import pretraining
+from flags.command_line import parsing
 
 
 def parse(*arguments: str) -> PretrainingConfig:
     flag_values = absl_flags.FlagValues()
     pretraining.define_flags(flag_values)
-    command_line.parse(["program", *arguments], None, flag_values)
+    parsing.parse(["program", *arguments], None, flag_values)
     return pretraining.config_from_flags(flag_values)
 
 
@@ -158,7 +159,7 @@ def test_refusals(arguments, message):
 
 
 def test_negative_numbers_are_values_and_all_after_two_dashes_is():
-    normalize = command_line.normalize_arguments
+    normalize = parsing.normalize_arguments
     assert normalize(["--a-b", "-1", "-1e3,-2", "--c-d=x-y"]) == [
         "--a_b",
         "-1",

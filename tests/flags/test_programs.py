@@ -12,8 +12,9 @@ from collections.abc import Callable
 import pytest
 from absl.testing import flagsaver
 
-from flags import command_line, programs
-from flags.path_encoding import describe_path_encoding
+from flags import programs
+from flags.command_line import program, program_names
+from flags.command_line.path_encoding import describe_path_encoding
 from tests.in_process import run_program
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -60,7 +61,7 @@ def run_plainly(*arguments: str) -> subprocess.CompletedProcess:
 
 def test_every_program_is_a_file_a_function_and_a_console_script():
     files = {path.name for path in ROOT.glob("*.py")} - {"setup.py"}
-    assert files == set(MISSPELLED) == set(command_line.CONSOLE_SCRIPTS)
+    assert files == set(MISSPELLED) == set(program_names.CONSOLE_SCRIPTS)
     for file in files:
         assert callable(getattr(programs, file.removesuffix(".py")))
 
@@ -98,13 +99,13 @@ def test_help_and_flag_errors_do_not_wait_for_tensorflow(program, names):
 def test_a_console_script_names_console_scripts(monkeypatch):
     text = "Next: python run_pretraining.py --x; see build_openwebtext_pretraining_dataset.py"
     monkeypatch.setattr(sys, "argv", ["run_pretraining.py", "--data-dir", "a b"])
-    assert command_line.spell_programs(text) == text
-    line = command_line.next_command("show_replaced_tokens.py", "--color")
+    assert program_names.spell_programs(text) == text
+    line = program_names.next_command("show_replaced_tokens.py", "--color")
     assert line == "Next:        python show_replaced_tokens.py --data-dir 'a b' --color"
     monkeypatch.setattr(sys, "argv", ["/opt/bin/electra-pretrain", "--data-dir", "a b"])
     expected = "Next: electra-pretrain --x; see electra-build-openwebtext"
-    assert command_line.spell_programs(text) == expected
-    line = command_line.next_command("show_replaced_tokens.py", "--color")
+    assert program_names.spell_programs(text) == expected
+    line = program_names.next_command("show_replaced_tokens.py", "--color")
     assert line == "Next:        electra-show-replaced --data-dir 'a b' --color"
 
 
@@ -127,7 +128,7 @@ def test_a_user_error_is_one_message(tmp_path):
 def test_an_argument_that_is_no_flag(argument, hint, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["program", argument])
     with pytest.raises(SystemExit) as ended:
-        command_line.run(lambda: None)
+        program.run(lambda: None)
     assert ended.value.code == 2
     assert f"Unexpected argument {argument!r}: {hint}" in capsys.readouterr().err
 
@@ -161,7 +162,7 @@ def run_main(main, monkeypatch, capfd, *arguments: str) -> tuple[int, str]:
     """Returns the status and the errors of a program that calls a function."""
     monkeypatch.setattr(sys, "argv", ["program.py", *arguments])
     with flagsaver.flagsaver(), pytest.raises(SystemExit) as ended:
-        command_line.run(main)
+        program.run(main)
     return ended.value.code, capfd.readouterr().err
 
 
@@ -222,7 +223,7 @@ def test_an_error_of_the_program_keeps_its_traceback(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["program.py"])
     for error in (OSError(errno.EBADF, "Bad file descriptor"), KeyError("x")):
         with flagsaver.flagsaver(), pytest.raises(type(error)):
-            command_line.run(raising(error))
+            program.run(raising(error))
 
 
 def test_a_working_directory_that_is_gone_is_named(tmp_path, monkeypatch, capfd):
@@ -245,13 +246,13 @@ def test_settings_of_keras_for_other_programs_are_not_those_of_this_one(monkeypa
 
 def test_a_crash_of_native_code_names_the_line():
     crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
-    main = f"from flags import command_line; command_line.run(lambda: exec({crash!r}))"
+    main = f"from flags.command_line import program; program.run(lambda: exec({crash!r}))"
     result = subprocess.run(
         [sys.executable, "-c", main], cwd=ROOT, capture_output=True, text=True, timeout=60
     )
     assert result.returncode == -signal.SIGSEGV
     assert "Fatal Python error: Segmentation fault" in result.stderr
-    assert "flags/command_line.py" in result.stderr
+    assert "flags/command_line/program.py" in result.stderr
 
 
 BUILD = (

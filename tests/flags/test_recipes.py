@@ -26,7 +26,8 @@ from electra_tf.config.recorded_settings import changed_settings
 from electra_tf.config.resumption import DATA
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model_builder import build_model, model_class
-from flags import command_line, finetuning, pretraining
+from flags import finetuning, pretraining
+from flags.command_line import parsing
 
 ROOT = pathlib.Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "recipes").glob("*.flags"))
@@ -65,7 +66,7 @@ def read(program, *recipes: pathlib.Path, more: Sequence[str] = ()):
     # absl defines --flagfile on its global flags alone.
     arguments = flag_values.read_flags_from_files([f"--flagfile={path}" for path in recipes])
     place = ("--data-dir=d", "--model-name=m")
-    command_line.parse(["x", *place, *arguments, *more], None, flag_values)
+    parsing.parse(["x", *place, *arguments, *more], None, flag_values)
     return program.config_from_flags(flag_values)
 
 

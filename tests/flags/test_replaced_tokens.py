@@ -4,15 +4,14 @@ import pytest
 from absl import flags as absl_flags
 
 from electra_tf.util.errors import UserError
-from flags import command_line, replaced_tokens
+from flags import replaced_tokens
+from flags.command_line import parsing
 
 
 def parse(*arguments: str) -> replaced_tokens.ShowConfig:
     flag_values = absl_flags.FlagValues()
     replaced_tokens.define_flags(flag_values)
-    command_line.parse(
-        ["program", "--data-dir=d", "--model-name=m", *arguments], None, flag_values
-    )
+    parsing.parse(["program", "--data-dir=d", "--model-name=m", *arguments], None, flag_values)
     return replaced_tokens.config_from_flags(flag_values)
 
 

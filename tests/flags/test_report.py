@@ -21,7 +21,8 @@ from finetune.results.report_runs import (
 from finetune.results.result_files import read_results, write_results
 from finetune.results.summary import TrialResult
 from finetune.results.worst_errors import ERRORS_SUFFIX, PredictionError, write_errors
-from flags import command_line, hyperparameters, report
+from flags import hyperparameters, report
+from flags.command_line import parsing
 from tests.electra_tf.report.test_page import write_run
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -30,7 +31,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 def parse(*arguments: str) -> report.ReportConfig:
     flag_values = absl_flags.FlagValues()
     report.define_flags(flag_values)
-    rest = command_line.parse(["program", *arguments], None, flag_values)
+    rest = parsing.parse(["program", *arguments], None, flag_values)
     return report.config_from_flags(rest[1:], flag_values)
 
 

@@ -8,15 +8,14 @@ from absl import flags as absl_flags
 from electra_tf.inference.scoring.config import ScoringConfig
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
-from flags import command_line, scoring
+from flags import scoring
+from flags.command_line import parsing
 
 
 def parse(*arguments: str) -> ScoringConfig:
     flag_values = absl_flags.FlagValues()
     scoring.define_flags(flag_values)
-    command_line.parse(
-        ["program", "--data-dir=d", "--model-name=m", *arguments], None, flag_values
-    )
+    parsing.parse(["program", "--data-dir=d", "--model-name=m", *arguments], None, flag_values)
     return scoring.config_from_flags(flag_values)
 
 

@@ -8,7 +8,8 @@ import pytest
 from absl import flags as absl_flags
 
 from electra_tf.util.errors import UserError
-from flags import command_line, corpus, vocabulary
+from flags import corpus, vocabulary
+from flags.command_line import parsing
 
 ROOT = pathlib.Path(__file__).parents[2]
 REQUIRED = ["program", "--corpus-dir", "text", "--output-file", "v.txt", "--vocab-size", "100"]
@@ -17,9 +18,7 @@ REQUIRED = ["program", "--corpus-dir", "text", "--output-file", "v.txt", "--voca
 def parse(*arguments: str):
     flag_values = absl_flags.FlagValues()
     vocabulary.define_flags(flag_values)
-    assert command_line.parse([*REQUIRED, *arguments], corpus.ALIASES, flag_values) == [
-        "program"
-    ]
+    assert parsing.parse([*REQUIRED, *arguments], corpus.ALIASES, flag_values) == ["program"]
     return vocabulary.vocabulary_build_config(flag_values)
 
 

@@ -8,7 +8,8 @@ import pytest
 from absl import flags as absl_flags
 
 from electra_tf.util.errors import UserError
-from flags import command_line, web_demo
+from flags import web_demo
+from flags.command_line import parsing
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -16,7 +17,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 def parse(*arguments: str):
     flag_values = absl_flags.FlagValues()
     web_demo.define_flags(flag_values)
-    command_line.parse(["program", *arguments], flag_values=flag_values)
+    parsing.parse(["program", *arguments], flag_values=flag_values)
     return web_demo.demo_config(flag_values)
 
 

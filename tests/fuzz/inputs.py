@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from electra_tf.util.errors import UserError, reason_of
-from flags import command_line
+from flags.command_line import program
 
 FACTOR = int(os.environ.get("FUZZ", "1"))
 # Inputs tried, by test.
@@ -96,7 +96,7 @@ def outcome(function: Callable, *args, **kwargs):
         try:
             return function(*args, **kwargs)
         except OSError as error:
-            if error.errno not in command_line.OF_THE_SYSTEM:
+            if error.errno not in program.OF_THE_SYSTEM:
                 raise
             raise UserError(reason_of(error)) from error
     except UserError as error:

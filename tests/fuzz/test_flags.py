@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
-from flags import command_line, finetuning, pretraining
+from flags import finetuning, pretraining
+from flags.command_line import parsing
 from tests.fuzz.inputs import json_values, outcome, scalars, texts, tries
 
 PROGRAMS = {PretrainingConfig: pretraining, FinetuningConfig: finetuning}
@@ -26,7 +27,7 @@ def parse(config_class, *arguments):
     program.define_flags(flag_values)
 
     def parsed():
-        command_line.parse(["program", *REQUIRED, *arguments], None, flag_values)
+        parsing.parse(["program", *REQUIRED, *arguments], None, flag_values)
         config = program.config_from_flags(flag_values)
         if config_class is FinetuningConfig:
             program.search_grid(flag_values)

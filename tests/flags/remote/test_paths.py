@@ -15,7 +15,6 @@ from electra_tf.inference.web_demo.models import ExportedModel
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import RemotePath, as_path
 from flags import (
-    command_line,
     comparison,
     conversion,
     corpus,
@@ -30,6 +29,7 @@ from flags import (
     vocabulary,
     web_demo,
 )
+from flags.command_line import parsing
 from flags.remote import copies
 from flags.remote.finetuning_folders import staged
 from flags.remote.paths import Role, local_paths, remote_values
@@ -139,7 +139,7 @@ def test_no_remote_path_is_taken_for_a_local_one(name):
 def test_a_mistyped_remote_path_does_not_become_a_local_folder(arguments, named):
     flag_values = absl_flags.FlagValues()
     pretraining.define_flags(flag_values)
-    rest = command_line.parse(["program", *arguments], None, flag_values)
+    rest = parsing.parse(["program", *arguments], None, flag_values)
     with (
         pytest.raises(UserError, match=rf"^{named}: remote paths begin with (gs|s3|hdfs)://, "),
         local_paths(pretraining.REMOTE, flag_values, rest[1:]),
@@ -150,7 +150,7 @@ def test_a_mistyped_remote_path_does_not_become_a_local_folder(arguments, named)
 def test_odd_names_of_local_folders_are_allowed():
     flag_values = absl_flags.FlagValues()
     pretraining.define_flags(flag_values)
-    command_line.parse(["program", "--model_dir=./gs:m", "--wandb=gs:x"], None, flag_values)
+    parsing.parse(["program", "--model_dir=./gs:m", "--wandb=gs:x"], None, flag_values)
     with local_paths(pretraining.REMOTE, flag_values):
         assert flag_values.model_dir == "./gs:m"
 
@@ -159,7 +159,7 @@ def test_text_that_contains_a_remote_path_is_refused():
     flag_values = absl_flags.FlagValues()
     finetuning.define_flags(flag_values)
     given = "--own_task_files=train=gs://b/x.csv"
-    command_line.parse(["run_finetuning.py", given], None, flag_values)
+    parsing.parse(["run_finetuning.py", given], None, flag_values)
     with (
         pytest.raises(UserError, match=f"{given} must be on this machine"),
         local_paths(finetuning.REMOTE, flag_values),
@@ -378,7 +378,7 @@ def test_the_page_serves_the_newest_version_of_remote_exports(remote):
     flag_values = absl_flags.FlagValues()
     web_demo.define_flags(flag_values)
     given = [f"--discriminator={remote}/first", f"--tasks={remote}/first,{remote}/empty,local"]
-    command_line.parse(["serve_demo.py", *given], None, flag_values)
+    parsing.parse(["serve_demo.py", *given], None, flag_values)
     with local_paths(web_demo.REMOTE, flag_values):
         config = web_demo.demo_config(flag_values)
         assert list(config.tasks) == ["first", "empty", "local"]
@@ -389,7 +389,7 @@ def test_the_page_serves_the_newest_version_of_remote_exports(remote):
     assert not config.discriminator.exists()
     web_demo_flags = absl_flags.FlagValues()
     web_demo.define_flags(web_demo_flags)
-    command_line.parse(["serve_demo.py", f"--tasks={remote}/empty"], None, web_demo_flags)
+    parsing.parse(["serve_demo.py", f"--tasks={remote}/empty"], None, web_demo_flags)
     with (
         pytest.raises(UserError, match=f"--tasks={remote}/empty contains no version"),
         local_paths(web_demo.REMOTE, web_demo_flags),
@@ -586,7 +586,7 @@ def test_workers_need_a_shared_folder():
     flag_values = absl_flags.FlagValues()
     finetuning.define_flags(flag_values)
     arguments = ["--data-dir=gs://b", "--model-name=m", "--strategy=multi_worker"]
-    command_line.parse(["run_finetuning.py", *arguments], None, flag_values)
+    parsing.parse(["run_finetuning.py", *arguments], None, flag_values)
     message = "multi_worker needs a --data_dir that all workers mount, not gs://b"
     with pytest.raises(UserError, match=message), staged(print, flag_values):
         pass
@@ -604,6 +604,6 @@ def test_hparams_name_remote_paths_too(remote):
     flag_values = absl_flags.FlagValues()
     scoring.define_flags(flag_values)
     given = json.dumps({"model_dir": f"{remote}/m"})
-    command_line.parse(["score_text.py", "--hparams", given], None, flag_values)
+    parsing.parse(["score_text.py", "--hparams", given], None, flag_values)
     assert remote_values(flag_values) == {"model_dir": f"{remote}/m"}
     assert as_path(f"{remote}/m") == remote / "m"

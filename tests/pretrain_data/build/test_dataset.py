@@ -31,7 +31,8 @@ from electra_tf.util import console
 from electra_tf.util.console import ProgressBar, format_seconds
 from electra_tf.util.errors import UserError
 from electra_tf.util.seals import without_seal
-from flags import command_line, pretraining
+from flags import pretraining
+from flags.command_line import parsing
 from flags.records import training_records
 from pretrain_data.build import dataset
 from pretrain_data.build.output_dir import INNER_LOCK_FILE, lock_output_dir
@@ -228,7 +229,7 @@ def test_the_next_command_is_one_that_works(build, tmp_path, settings):
     assert command[:2] == ["python", "run_pretraining.py"]
     flag_values = absl_flags.FlagValues()
     pretraining.define_flags(flag_values)
-    command_line.parse(command[1:], {}, flag_values)
+    parsing.parse(command[1:], {}, flag_values)
     config = pretraining.config_from_flags(flag_values)
     assert config.max_seq_length == manifest.max_seq_length
     training_records(config).check(

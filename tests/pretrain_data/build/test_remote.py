@@ -15,7 +15,8 @@ from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import as_path, open_binary
-from flags import command_line, corpus
+from flags import corpus
+from flags.command_line import parsing
 from pretrain_data.build.dataset import build_pretraining_data
 from pretrain_data.corpus.inputs import find_inputs
 from pretrain_data.records.manifest import HELD_OUT_DIR, load_manifest
@@ -48,7 +49,7 @@ def build(folder: str, vocab_file: object, name: str = "records", **flags: objec
     given = {"input": f"{folder}/text", "output_dir": f"{folder}/{name}", "num_out_files": 3}
     given |= {"vocab_file": vocab_file, "max_seq_length": 32} | flags
     arguments = [f"--{flag}={value}" for flag, value in given.items()]
-    command_line.parse(["build", *arguments], corpus.ALIASES, flag_values)
+    parsing.parse(["build", *arguments], corpus.ALIASES, flag_values)
     return build_pretraining_data(corpus.corpus_build_config(flag_values), lambda message: None)
 
 

@@ -21,7 +21,8 @@ from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.tokenizer_description import load_tokenizer_description
 from electra_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, load_vocabulary
 from electra_tf.util.errors import UserError
-from flags import command_line, corpus
+from flags import corpus
+from flags.command_line import parsing
 from pretrain_data.build.dataset import build_pretraining_data
 from pretrain_data.corpus import blocks
 from pretrain_data.corpus.inputs import find_corpus, find_inputs
@@ -241,7 +242,7 @@ def test_the_messages_name_the_next_command(text_dir):
     flag_values = absl_flags.FlagValues()
     corpus.define_corpus_flags(flag_values)
     command = shlex.split(messages[-1].partition("Next:")[2])
-    command_line.parse(command[1:], corpus.ALIASES, flag_values)
+    parsing.parse(command[1:], corpus.ALIASES, flag_values)
     config = corpus.corpus_build_config(flag_values)
     assert (config.corpus_dir, config.vocab_file) == (text_dir, output_file)
     manifest = build_pretraining_data(config, print_fn=lambda message: None)

@@ -22,8 +22,8 @@ from electra_tf.inference.export.servable import Servable
 from electra_tf.text.text_inputs import EncoderInputs
 from electra_tf.util.errors import UserError
 from finetune.export import FINETUNED
-from flags import command_line
 from flags import export as flags_of_export
+from flags.command_line import parsing
 from tests.finetune.conftest import write_model
 
 
@@ -154,7 +154,7 @@ def test_a_new_format_is_a_function_and_a_line(
     flags_of_export.define_flags(flag_values)
     folder = tmp_path / "served"
     given = [f"--model_dir={pretrained_dir}", f"--export_dir={folder}", "--format=size"]
-    command_line.parse(["program", *given], flag_values=flag_values)
+    parsing.parse(["program", *given], flag_values=flag_values)
     config = flags_of_export.export_config(flag_values)
     lines: list[str] = []
     assert export(config, [PRETRAINED], lines.append) == folder / "1"

@@ -69,6 +69,6 @@ def _values_of_flagfile(arguments: Sequence[str]) -> list[str]:
 
 def recipes_dir() -> pathlib.Path:
     """Returns the folder of the recipes: of the wheel, or of the checkout."""
-    package = pathlib.Path(__file__).resolve().parent
+    package = pathlib.Path(__file__).resolve().parents[1]
     installed = package / _FOLDER
     return installed if installed.is_dir() else package.parent / _FOLDER

@@ -7,10 +7,11 @@ from absl import flags as absl_flags
 
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.errors import UserError
-from flags import command_line, corpus, finetuning, flops, pretraining, recipe_files
-from flags.recipe_files import find_flagfiles, find_recipe
+from flags import corpus, finetuning, flops, pretraining
+from flags.command_line import parsing, recipe_files
+from flags.command_line.recipe_files import find_flagfiles, find_recipe
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +54,9 @@ def test_the_wheels_folder_is_taken_where_there_is_one(tmp_path, monkeypatch):
     installed = tmp_path / "site-packages/flags/recipes"
     installed.mkdir(parents=True)
     (installed / "small.flags").write_text("")
-    monkeypatch.setattr(recipe_files, "__file__", str(installed.parent / "recipe_files.py"))
+    monkeypatch.setattr(
+        recipe_files, "__file__", str(installed.parent / "command_line" / "recipe_files.py")
+    )
     assert find_recipe("recipes/small.flags") == str(installed / "small.flags")
 
 
@@ -68,7 +71,7 @@ def parse(program, *arguments: str) -> absl_flags.FlagValues:
     flag_values = absl_flags.FlagValues()
     absl_flags.DEFINE_string("flagfile", None, "As absl's own.", flag_values=flag_values)
     program.define_flags(flag_values)
-    command_line.parse(["program", *arguments], None, flag_values)
+    parsing.parse(["program", *arguments], None, flag_values)
     return flag_values
 
 
@@ -110,6 +113,6 @@ def test_records_are_built_with_the_vocabulary_of_a_recipe():
     corpus.define_corpus_flags(flag_values)
     vocabulary = "--vocab-file=recipes/vocab/bert_uncased_vocab.txt"
     arguments = ["program", "--corpus-dir=c", vocabulary, "--output-dir=o"]
-    command_line.parse(arguments, corpus.ALIASES, flag_values)
+    parsing.parse(arguments, corpus.ALIASES, flag_values)
     found = corpus.corpus_build_config(flag_values).vocab_file
     assert found == ROOT / "recipes/vocab/bert_uncased_vocab.txt"

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.training.distribution.workers import Workers
-from flags.out_of_memory import describe_out_of_memory
+from flags.command_line.out_of_memory import describe_out_of_memory
 
 NAMES = ("train_batch_size", "max_seq_length", "gradient_accumulation_steps", "seed")
 TRAINING = dict.fromkeys((*NAMES, "rematerialize", "precision"))

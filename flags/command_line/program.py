@@ -1,4 +1,4 @@
-"""Runs a command: flag spellings, error messages and exit statuses, without TensorFlow."""
+"""Runs a program: its output, the messages of errors, and exit statuses."""
 
 import contextlib
 import errno
@@ -6,55 +6,38 @@ import faulthandler
 import functools
 import inspect
 import os
-import pathlib
-import re
-import shlex
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType, MappingProxyType
 
 from absl import app, flags
 
-from electra_tf.util.console import warn_once
 from electra_tf.util.errors import (
     PreemptedError,
     UserError,
     WorkerLostError,
-    nearest_name_hint,
     reason_of,
 )
 from electra_tf.util.files import check_not_input
-from electra_tf.util.paths import with_home
 from electra_tf.util.signals import TERMINATIONS, discard_closed_terminal, handling
-from flags.out_of_memory import describe_out_of_memory
-from flags.path_encoding import describe_path_encoding
-from flags.recipe_files import find_flagfiles, given_flagfiles
+from flags.command_line.out_of_memory import describe_out_of_memory
+from flags.command_line.parsing import (
+    normalize_arguments,
+    parse,
+    unexpected_argument_message,
+)
+from flags.command_line.path_encoding import describe_path_encoding
+from flags.command_line.program_names import spell_programs
+from flags.command_line.recipe_files import given_flagfiles
+from flags.command_line.standard_streams import discard_output, prepare_standard_streams
 from flags.remote.paths import Role, Roles, local_paths
-from flags.standard_streams import discard_output, prepare_standard_streams
 
 USAGE_ERROR_STATUS = 2
 USER_ERROR_STATUS = 1
 INTERRUPTED_STATUS = 130
-# The programs of a checkout, and their console scripts.
-CONSOLE_SCRIPTS: Mapping[str, str] = {
-    "run_pretraining.py": "electra-pretrain",
-    "run_finetuning.py": "electra-finetune",
-    "build_pretraining_dataset.py": "electra-build-dataset",
-    "build_openwebtext_pretraining_dataset.py": "electra-build-openwebtext",
-    "build_vocabulary.py": "electra-build-vocabulary",
-    "inspect_dataset.py": "electra-inspect",
-    "convert_checkpoint.py": "electra-convert",
-    "export_saved_model.py": "electra-export",
-    "score_text.py": "electra-score",
-    "show_replaced_tokens.py": "electra-show-replaced",
-    "serve_demo.py": "electra-serve-demo",
-    "compare_results.py": "electra-compare",
-    "flops_computation.py": "electra-flops",
-    "report.py": "electra-report",
-}
 # Errors that the user can mend: a full disk, a read-only folder, a broken disk, a file that is
 # gone, too many processes, …
 OF_THE_SYSTEM = frozenset(
@@ -86,78 +69,6 @@ OF_THE_SYSTEM = frozenset(
         errno.ETIMEDOUT,
     )
 )
-# Comments after a value in a flag file, which shells would remove.
-_COMMENT = re.compile(r"\S\s+#")
-_BOOLEAN_VALUES = ("true", "false", "t", "f", "1", "0")
-
-
-def normalize_arguments(
-    arguments: Sequence[str], aliases: Mapping[str, str] | None = None
-) -> list[str]:
-    """Rewrites `--data-dir` to `--data_dir`, and the authors' negations to absl's.
-
-    Args:
-        arguments: command-line arguments without the program name.
-        aliases: alternative spellings with underscores (`no_lower_case`), mapped to absl's
-            (`nodo_lower_case`).
-
-    Returns:
-        The arguments with flag names rewritten; values (also `-`, for standard output),
-        positional arguments and everything after `--` are unchanged.
-    """
-    aliases = aliases or {}
-    normalized = []
-    for i, argument in enumerate(arguments):
-        if argument == "--":
-            normalized.extend(arguments[i:])
-            break
-        # An argument with a space before "=" is the value of the preceding flag.
-        is_flag = argument.startswith("-") and argument != "-" and not _is_numbers(argument)
-        is_flag = is_flag and " " not in argument.partition("=")[0]
-        if not is_flag:
-            normalized.append(argument)
-            continue
-        name, equals, value = argument.lstrip("-").partition("=")
-        name = name.replace("-", "_")
-        normalized.append(f"--{aliases.get(name, name)}{equals}{value}")
-    return normalized
-
-
-def parse(
-    arguments: Sequence[str],
-    aliases: Mapping[str, str] | None = None,
-    flag_values: flags.FlagValues = flags.FLAGS,
-) -> list[str]:
-    """Parses `arguments` (program name first) and returns the positional ones.
-
-    Paths such as `--model_dir=~/model`, which shells leave as they are, become those in the
-    home folder.
-
-    Raises:
-        UserError: an unknown flag (the message suggests the nearest name), or an invalid or
-            missing value.
-    """
-    normalized = find_flagfiles(normalize_arguments(arguments[1:], aliases))
-    normalized = [arguments[0], *_join_boolean_values(normalized, flag_values)]
-    try:
-        rest = flag_values(normalized)
-    except flags.UnrecognizedFlagError as error:
-        raise UserError(_unknown_flag_message(error, flag_values)) from error
-    except flags.Error as error:
-        raise UserError(str(error).removeprefix("ERROR:: ")) from error
-    except UnicodeDecodeError as error:
-        given = ", ".join(n for n in normalized if n.startswith("--flagfile"))
-        raise UserError(f"{given}: the file, or one that it names, is not UTF-8") from error
-    for name in flag_values:
-        value = flag_values[name].value
-        if value is not None:
-            flag_values[name].value = with_home(value)
-        if flag_values[name].present and isinstance(value, str) and _COMMENT.search(value):
-            warn_once(
-                f"--{name}={value}: the # and what follows it are part of the value; in a flag "
-                "file, a comment is a line of its own"
-            )
-    return rest
 
 
 def program(
@@ -299,26 +210,6 @@ def _refuse_overwriting_flagfiles(roles: Roles) -> None:
                 check_not_input(value, f"--{name}", {"--flagfile": path})
 
 
-def next_command(file: str, *more: str) -> str:
-    """Returns a line that suggests a program with the flags of this command and `more`."""
-    arguments = shlex.join([*sys.argv[1:], *more])
-    return spell_programs(f"Next:        python {file} {arguments}")
-
-
-def spell_programs(text: str) -> str:
-    """Replaces `python run_pretraining.py` by `electra-pretrain` if a console script runs."""
-    if pathlib.Path(sys.argv[0]).stem not in CONSOLE_SCRIPTS.values():
-        return text
-    for file, script in CONSOLE_SCRIPTS.items():
-        text = re.sub(rf"\b(?:python )?{re.escape(file)}", script, text)
-    return text
-
-
-def print_line(line: str) -> None:
-    """Prints a line of output, with program names as the user types them."""
-    print(spell_programs(line))
-
-
 def prepare_tensorflow() -> None:
     """Turns off TensorFlow's start-up messages, unless the user has set a log level.
 
@@ -360,56 +251,6 @@ def _define_output_flags(*, quiet: bool) -> None:
 def _discarding_output() -> Iterator[None]:
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         yield
-
-
-def _join_boolean_values(arguments: Sequence[str], flag_values: flags.FlagValues) -> list[str]:
-    """Rewrites `--blanks_separate_docs False` to `--blanks_separate_docs=False`.
-
-    The authors' command lines pass booleans as a separate argument; absl would set the flag
-    to true and leave the value as a positional argument.
-    """
-    joined: list[str] = []
-    for argument in arguments:
-        previous = joined[-1] if joined else ""
-        name = previous.removeprefix("--")
-        takes_value = previous.startswith("--") and name in flag_values
-        if (
-            takes_value
-            and flag_values[name].boolean
-            and argument.lower() in _BOOLEAN_VALUES
-            and "--" not in joined
-        ):
-            joined[-1] = f"{previous}={argument}"
-        else:
-            joined.append(argument)
-    return joined
-
-
-def _unknown_flag_message(
-    error: flags.UnrecognizedFlagError, flag_values: flags.FlagValues
-) -> str:
-    hint = nearest_name_hint(error.flagname, flag_values)
-    return f"Unknown flag --{error.flagname}.{hint}"
-
-
-def unexpected_argument_message(argument: str) -> str:
-    """Returns the message for an argument that is not a flag."""
-    hint = "options are flags that start with --"
-    if os.path.exists(argument):  # of a pattern that matches several files
-        hint = "quote patterns, such as 'data/*.txt', so that the shell does not expand them"
-    elif argument.startswith("\ufeff"):
-        hint = "a --flagfile begins with a byte order mark: save it as UTF-8 without one"
-    return f"Unexpected argument {argument!r}: {hint}"
-
-
-def _is_numbers(argument: str) -> bool:
-    """Whether it is a number, or numbers with commas between them."""
-    try:
-        for part in argument.split(","):
-            float(part)
-    except ValueError:
-        return False
-    return True
 
 
 def _ignore_more_interrupts() -> None:

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from flags.standard_streams import prepare_standard_streams
+from flags.command_line.standard_streams import prepare_standard_streams
 from tests.processes import ROOT
 
-PRINT = "from flags.standard_streams import prepare_standard_streams as p; p(); "
+PRINT = "from flags.command_line.standard_streams import prepare_standard_streams as p; p(); "
 
 
 def run_closed(closed: tuple[int, ...], *command: str) -> subprocess.CompletedProcess:
@@ -38,7 +38,7 @@ def test_closed_streams_are_no_files_of_the_program(closed, tmp_path):
 
 
 def test_a_program_runs_as_usual_without_streams():
-    main = "from flags import command_line; command_line.run(lambda: print('done'))"
+    main = "from flags.command_line import program; program.run(lambda: print('done'))"
     for closed in ((1,), (0, 1, 2)):
         assert run_closed(closed, "-c", main).returncode == 0
 
