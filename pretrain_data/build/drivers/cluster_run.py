@@ -113,7 +113,10 @@ class ClusterRun:
             plan.config, plan.vocabulary, units_file, plan.num_shards, num_held_out
         )
         merge = functools.partial(functools.reduce, merge_results)
-        with beam.Pipeline(runner=self._make_runner(plan.config), options=_options(plan)) as p:
+        options = _options(plan)
+        with beam.Pipeline(
+            runner=self._make_runner(plan.config, options), options=options
+        ) as p:
             units = p | "Units" >> beam.Create(places) | "Spread" >> beam.Reshuffle()
             if plan.config.deduplicate == "exact":
                 hash_documents = HashDocuments(plan.config, units_file)
@@ -143,12 +146,20 @@ class ClusterRun:
                 | "Result" >> beam.Map(_WriteResult(str(plan.temporary_dir / _RESULT_FILE)))
             )
 
-    def _make_runner(self, config: CorpusBuildConfig) -> Any:
+    def _make_runner(self, config: CorpusBuildConfig, options: Any) -> Any:
         if self._runner is not None or config.runner != _DIRECT:
             return self._runner or config.runner
         # By name, Beam would look for one of several implementations on the network.
-        module = "apache_beam.runners.portability.fn_api_runner.fn_runner"
-        return import_extra(module, "beam", RUNNER_FLAG).FnApiRunner()
+        portability = "apache_beam.runners.portability"
+        runners = import_extra(f"{portability}.fn_api_runner.fn_runner", "beam", RUNNER_FLAG)
+        service = import_extra(f"{portability}.portable_runner", "beam", RUNNER_FLAG)
+        messages = import_extra("apache_beam.portability.api", "beam", RUNNER_FLAG)
+        encoded = service.JobServiceHandle.encode_pipeline_options(options.get_all_options())
+        # For the worker processes, which would have no options otherwise.
+        given = runners.ExtendedProvisionInfo(
+            messages.beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded)
+        )
+        return runners.FnApiRunner(provision_info=given)
 
 
 def shard_keys(plan: BuildPlan) -> list[ShardKey]:

@@ -188,6 +188,8 @@ def test_the_program_runs_several_processes_of_beam(corpus, tmp_path, demo_vocab
     )
     assert result.returncode == 0
     assert "Traceback" not in result.stderr  # Beam's workers print some lines
+    # They had no options at all: not those of --pipeline_options, nor the level of messages.
+    assert "INFO:apache_beam" not in result.stderr
     assert "Building with DirectRunner" in result.stdout
     result = run_program(*flags, f"--output-dir={tmp_path}/here")
     assert result.returncode == 0
