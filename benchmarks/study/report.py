@@ -8,6 +8,7 @@ from benchmarks.study.analysis import (
     CLEAR,
     MARGIN,
     REPRODUCED,
+    REVERSED,
     Ordering,
     Scores,
     count_verdicts,
@@ -232,10 +233,14 @@ def _orderings(found: Sequence[Ordering], kind: str) -> Section:
     header = ["ordering", "paper", "budget", "verdict", "n", "difference [95 %]"]
     header += ["Hedges' g [95 %]", "df", "p (Holm)", "p of TOST (Holm)"]
     paragraphs = ["Averages over the tasks that count. n is pre-training seeds of each model."]
-    held = [o for o in found if o.verdict == REPRODUCED]
-    if held:
-        names = "; ".join(f"{o.claim.better} > {o.claim.worse}" for o in held)
-        paragraphs.append(f"Reproduced: {names}.")
+    for verdict in (REPRODUCED, REVERSED):
+        names = [
+            f"{o.claim.better} > {o.claim.worse} (budget {o.claim.budget:g})"
+            for o in found
+            if o.verdict == verdict
+        ]
+        if names:
+            paragraphs.append(f"{verdict.capitalize()}: {'; '.join(names)}.")
     return Section(
         f"The paper's orderings, {_KIND_NAMES[kind]}",
         paragraphs,
