@@ -193,5 +193,6 @@ def serve(config: DemoConfig, print_fn: Callable[[str], None] = _print_now) -> N
             with server:
                 server.serve_forever()
         except SystemExit:
-            server.finish_requests(config.request_seconds)
-            print_fn("Stopped by a signal.")
+            left = server.finish_requests(config.request_seconds)
+            unanswered = f"; unanswered requests: {left}" if left else ""
+            print_fn(f"Stopped by a signal{unanswered}")

@@ -49,11 +49,14 @@ class PageServer(ThreadedWSGIServer):
                 f"Cannot listen on --host={host} --port={port}: {error.strerror}"
             ) from error
 
-    def finish_requests(self, seconds: float) -> None:
-        """Waits until no request is in progress, at most for a time."""
+    def finish_requests(self, seconds: float) -> int:
+        """Waits for the requests in progress; returns how many are left after that time."""
         deadline = time.monotonic() + seconds
-        for _ in range(MAX_CONNECTIONS):
-            self._free.acquire(timeout=max(0.0, deadline - time.monotonic()))
+        left = [
+            not self._free.acquire(timeout=max(0.0, deadline - time.monotonic()))
+            for _ in range(MAX_CONNECTIONS)
+        ]
+        return sum(left)
 
     def process_request(self, request: socket.socket, client_address: Any) -> None:
         """Starts the thread of a connection; refuses those above the limit."""
