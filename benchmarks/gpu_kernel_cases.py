@@ -15,8 +15,8 @@ RATE = 0.1
 KEY = (123_456_789, 3_307_312_575)
 VOCABULARY_SIZE = 30522
 # Choices of tiles: queries and keys; rows times columns; programs; warps; stages.
-BLOCKS, TILE_SIZES, PROGRAMS = (32, 64, 128), (512, 1024, 2048, 4096), (528, 1056, 2112)
-WARPS, STAGES = (1, 2, 4, 8), (1, 2, 3)
+BLOCKS, TILE_SIZES, PROGRAMS = (32, 64, 128), (512, 1024, 2048, 4096), (1056, 2112, 4224)
+WARPS, STAGES, LOAD_STAGES = (1, 2, 4, 8), (1, 2, 3), (1, 3, 4)
 # Of results; those of the others are their case's.
 DTYPES = dict.fromkeys(("lse", "losses", "d_bias", "sums"), torch.float32)
 DTYPES |= dict.fromkeys(("predictions", "tokens"), torch.int32)
@@ -73,7 +73,7 @@ def cases(batch: int, length: int, heads: int, device: str) -> Iterator[Case]:
     yield from attention_cases(batch, length, heads, device)
     yield from norm_cases(batch * length, hidden, device)
     yield from norm_dropout_cases(batch * length, hidden, device)
-    yield gelu_case(batch * length, 4 * hidden, device)
+    yield from gelu_cases(batch * length, 4 * hidden, device)
     yield from vocabulary_cases(batch * max(1, 19 * length // 128), device)
 
 
@@ -133,19 +133,26 @@ def attention_cases(batch: int, length: int, heads: int, device: str) -> Iterato
         found = compute()
         return {name: found[name] for name in ("d_qkv", "d_bias")}
 
+    used = tiles.attention_backward(length)
+    is_short = length <= used.queries
+    name = "attention_backward_short" if is_short else "attention_backward"
+
+    def count_blocks(t: tiles.AttentionTiles) -> int:
+        return 1 if is_short else tiles.divide(length, t.keys)
+
     yield Case(
-        f"attention_backward, {batch} x {length} x {heads}",
-        triton_attention.attention_backward,
+        f"{name}, {batch} x {length} x {heads}",
+        getattr(triton_attention, name),
         {**operands, **made, "d_out": d_out},
         constants,
         lambda t: {
             "d_qkv": tuple(qkv.shape),
-            "d_bias": (batch * tiles.divide(length, t.keys), 3 * hidden),
+            "d_bias": (batch * count_blocks(t), 3 * hidden),
         },
-        launcher(lambda t: tiles.divide(length, t.keys)),
+        launcher(count_blocks),
         expected,
-        tiles.attention_backward(length),
-        choices,
+        used,
+        [t for t in choices if (length <= t.queries) == is_short],
     )
 
 
@@ -246,10 +253,25 @@ def norm_dropout_cases(rows: int, width: int, device: str) -> Iterator[Case]:
     )
 
 
-def gelu_case(rows: int, width: int, device: str) -> Case:
-    """Returns the kernel of the gradient of GELU."""
+def gelu_cases(rows: int, width: int, device: str) -> Iterator[Case]:
+    """Yields the two kernels of GELU."""
     x, d_y = normal(device, rows, width), normal(device, rows, width)
     bias = normal(device, width).float()
+    used = tiles.gelu_forward(rows, width)
+    yield Case(
+        f"bias_gelu_forward, {rows} x {width}",
+        triton_rows.bias_gelu_forward,
+        {"x": x, "bias": bias},
+        {"ROWS": rows, "WIDTH": width},
+        lambda _: {"y": (rows, width)},
+        lambda t: (
+            (t.blocks * t.programs, 1, 1),
+            {"TILE": t.rows, "COLUMNS": t.columns, "num_warps": t.num_warps},
+        ),
+        lambda: {"y": torch.nn.functional.gelu(x.double() + bias.double())},
+        used,
+        row_tiles(used, rows, sums=False),
+    )
 
     def expected() -> dict[str, torch.Tensor]:
         given = [t.double().requires_grad_() for t in (x, bias)]
@@ -258,7 +280,7 @@ def gelu_case(rows: int, width: int, device: str) -> Case:
         return {"d_x": d_x, "sums": d_bias}
 
     used = tiles.gelu_backward(rows, width)
-    return Case(
+    yield Case(
         f"bias_gelu_backward, {rows} x {width}",
         triton_rows.bias_gelu_backward,
         {"x": x, "bias": bias, "d_y": d_y},
@@ -356,17 +378,22 @@ def mixed(x: torch.Tensor) -> torch.Tensor:
 def row_tiles(used: tiles.RowTiles, rows: int, *, sums: bool) -> list[tiles.RowTiles]:
     """Returns other tiles as wide as those in use; without sums, each program has one."""
     found = []
-    for size, programs, warps in itertools.product(TILE_SIZES, PROGRAMS, WARPS):
+    stages = LOAD_STAGES if sums else (1,)
+    for size, programs, warps, in_flight in itertools.product(
+        TILE_SIZES, PROGRAMS, WARPS, stages
+    ):
         tile_rows = max(1, size // used.columns)
         steps = tiles.divide(rows * used.blocks, tile_rows * programs) if sums else 1
         count = tiles.divide(rows, tile_rows * steps)
-        found.append(tiles.RowTiles(tile_rows, used.columns, steps, count, used.blocks, warps))
+        shape = (tile_rows, used.columns, steps, count, used.blocks)
+        found.append(tiles.RowTiles(*shape, warps, in_flight))
     return list(dict.fromkeys(found))
 
 
 def step_options(chosen: tiles.RowTiles) -> dict[str, int]:
     """Returns constants and options of a kernel with steps."""
-    constants = {"STEPS": chosen.steps, "TILE": chosen.rows, "COLUMNS": chosen.columns}
+    constants = {"STEPS": chosen.steps, "STAGES": chosen.num_stages}
+    constants |= {"TILE": chosen.rows, "COLUMNS": chosen.columns}
     return constants | {"num_warps": chosen.num_warps}
 
 

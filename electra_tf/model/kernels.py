@@ -95,9 +95,8 @@ def fused(
             the rows of the first tensor. Their gradients are sums over rows, whose terms XLA
             on CPU would recompute for every sum; this materializes the terms once and sums
             them in a separate kernel.
-        gpu_kernel: called with the function, its static values bound, and with its arguments,
-            in graphs that XLA compiles as a whole. It computes the same otherwise, or returns
-            None.
+        gpu_kernel: called with the function's arguments in graphs that XLA compiles as a
+            whole. It computes the same otherwise, or returns None.
     """
 
     def decorate(function: Callable) -> Callable:
@@ -114,11 +113,11 @@ def fused(
                 return function(*tensors, **options)
             tensors = [tf.convert_to_tensor(tensor) for tensor in tensors]
             if is_compiled_as_a_whole():
-                bound = functools.partial(function, **options)
                 if gpu_kernel is not None:
-                    result = gpu_kernel(bound, *tensors, **options)
+                    result = gpu_kernel(*tensors, **options)
                     if result is not None:
                         return result
+                bound = functools.partial(function, **options)
                 if sum_apart:
                     return _of_matrices(bound, tensors)
                 return _with_recomputing_gradient(bound)(*tensors)

@@ -88,10 +88,11 @@ def attention(
 
         def gradient(d_context: tf.Tensor):
             backward = tiles.attention_backward(length)
-            blocks = tiles.divide(length, backward.keys)
+            is_short = length <= backward.queries
+            blocks = 1 if is_short else tiles.divide(length, backward.keys)
             d_qkv, sums = call_kernel(
                 MODULE,
-                "attention_backward",
+                "attention_backward_short" if is_short else "attention_backward",
                 {**operands, "out": context, "lse": lse, "d_out": d_context},
                 {
                     "d_qkv": tf.TensorSpec(qkv.shape, qkv.dtype),

@@ -5,23 +5,17 @@ them in other kernels. These kernels sum while they compute.
 """
 
 import math
-from collections.abc import Callable
 
 import tensorflow as tf
 
 from electra_tf.model.custom_gradients import custom_gradient
 from electra_tf.model.gpu import tiles
 from electra_tf.model.gpu.calls import Launch, call_kernel, has_kernels
-from electra_tf.model.kernels import barrier
 
 MODULE = "triton_rows"
 
 
-Plain = Callable[..., tf.Tensor]
-
-
 def add_norm(
-    plain: Plain,
     x: tf.Tensor,
     residual: tf.Tensor,
     bias: tf.Tensor,
@@ -33,7 +27,6 @@ def add_norm(
     epsilon: float,
 ) -> tf.Tensor | None:
     """As `layer_functions.add_norm`, by kernels; see `gpu_kernel` of `kernels.fused`."""
-    del plain
     if not has_kernels(x, residual):
         return None
     spec = tf.TensorSpec(x.shape, x.dtype)
@@ -76,7 +69,6 @@ def add_norm(
 
 
 def norm_dropout(
-    plain: Plain,
     x: tf.Tensor,
     gamma: tf.Tensor,
     beta: tf.Tensor,
@@ -87,7 +79,6 @@ def norm_dropout(
     dtype: str,
 ) -> tf.Tensor | None:
     """As `layer_functions.norm_dropout`, by kernels; see `gpu_kernel` of `kernels.fused`."""
-    del plain
     if x.dtype != tf.float32 or not has_kernels(x, dtype=tf.as_dtype(dtype)):
         return None
     rows, width = _rows_and_width(x)
@@ -126,22 +117,30 @@ def norm_dropout(
     return call(x, gamma, beta, key)
 
 
-def bias_activation(
-    plain: Plain, x: tf.Tensor, bias: tf.Tensor, *, activation: str
-) -> tf.Tensor | None:
-    """As `layer_functions.bias_activation`, with a kernel for the gradient of the exact GELU.
+def bias_activation(x: tf.Tensor, bias: tf.Tensor, *, activation: str) -> tf.Tensor | None:
+    """As `layer_functions.bias_activation` of the exact GELU, by kernels.
 
-    XLA computes the function itself well. See `gpu_kernel` of `kernels.fused`.
+    See `gpu_kernel` of `kernels.fused`.
     """
     if activation != "gelu" or not has_kernels(x):
         return None
     spec = tf.TensorSpec(x.shape, x.dtype)
     rows, width = _rows_and_width(x)
-    backward = tiles.gelu_backward(rows, width)
 
     @custom_gradient
     def call(x, bias):
+        forward = tiles.gelu_forward(rows, width)
+        (y,) = call_kernel(
+            MODULE,
+            "bias_gelu_forward",
+            {"x": x, "bias": bias},
+            {"y": spec},
+            {"ROWS": rows, "WIDTH": width, "TILE": forward.rows, "COLUMNS": forward.columns},
+            Launch((forward.blocks * forward.programs, 1, 1), forward.num_warps),
+        )
+
         def gradient(d_y: tf.Tensor):
+            backward = tiles.gelu_backward(rows, width)
             d_x, sums = call_kernel(
                 MODULE,
                 "bias_gelu_backward",
@@ -152,7 +151,7 @@ def bias_activation(
             )
             return d_x, tf.reduce_sum(sums, axis=0)
 
-        return plain(*barrier(x, bias)), gradient
+        return y, gradient
 
     return call(x, bias)
 
@@ -174,4 +173,5 @@ def _norm_constants(
 
 
 def _steps(backward: tiles.RowTiles) -> dict[str, int]:
-    return {"STEPS": backward.steps, "TILE": backward.rows, "COLUMNS": backward.columns}
+    steps = {"STEPS": backward.steps, "STAGES": backward.num_stages}
+    return steps | {"TILE": backward.rows, "COLUMNS": backward.columns}

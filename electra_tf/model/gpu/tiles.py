@@ -7,11 +7,13 @@ The tiles were the fastest of some, or nearly, on an H100 at hidden sizes of 256
 from typing import NamedTuple
 
 NORM_TILE_SIZE, NORM_WARPS = 2048, 4
-NORM_BACKWARD_TILE_SIZE, NORM_BACKWARD_WARPS = 512, 1
+NORM_BACKWARD_TILE_SIZE, NORM_BACKWARD_WARPS, NORM_BACKWARD_STAGES = 512, 1, 4
 # Wide rows have fewer programs, since each writes sums as wide; with fewer rows than these,
 # sums would be a large part of what a program writes.
 NORM_BACKWARD_PROGRAMS, NORM_BACKWARD_WIDE_PROGRAMS, NORM_BACKWARD_LEAST_ROWS = 2112, 1056, 8
-GELU_TILE_SIZE, GELU_COLUMNS, GELU_PROGRAMS, GELU_WARPS = 1024, 128, 1056, 8
+GELU_TILE_SIZE, GELU_COLUMNS, GELU_WARPS = 1024, 128, 4
+GELU_BACKWARD_TILE_SIZE, GELU_BACKWARD_PROGRAMS = 2048, 4224
+GELU_BACKWARD_WARPS, GELU_BACKWARD_STAGES = 8, 3
 
 
 class AttentionTiles(NamedTuple):
@@ -34,7 +36,7 @@ class RowTiles(NamedTuple):
         steps: tiles that a program handles, one below the other.
         programs: that share the rows.
         blocks: that share the columns.
-        num_warps: as in `calls.Launch`.
+        num_warps, num_stages: as in `calls.Launch`.
     """
 
     rows: int
@@ -43,6 +45,7 @@ class RowTiles(NamedTuple):
     programs: int
     blocks: int
     num_warps: int
+    num_stages: int = 1
 
 
 class VocabularyTiles(NamedTuple):
@@ -66,11 +69,11 @@ def attention_forward(length: int) -> AttentionTiles:
 
 
 def attention_backward(length: int) -> AttentionTiles:
-    """As `attention_forward`, of the backward kernel: short sequences are one block of keys."""
+    """As `attention_forward`, backward: all queries of a short sequence are one block."""
     if length <= 32:
         return AttentionTiles(32, 32, 4, 1)
     if 64 < length <= 128:
-        return AttentionTiles(64, 128, 8, 2)
+        return AttentionTiles(128, 32, 4, 2)
     return AttentionTiles(64, 64, 4, 3)
 
 
@@ -88,16 +91,27 @@ def norm_backward(rows: int, width: int) -> RowTiles:
     most = NORM_BACKWARD_WIDE_PROGRAMS if columns > 512 else NORM_BACKWARD_PROGRAMS
     steps = divide(max(divide(rows, most), NORM_BACKWARD_LEAST_ROWS), tile_rows)
     programs = divide(rows, tile_rows * steps)
-    return RowTiles(tile_rows, columns, steps, programs, 1, NORM_BACKWARD_WARPS)
+    warps = NORM_BACKWARD_WARPS
+    # Wider ones would not fit into the shared memory of every GPU.
+    stages = NORM_BACKWARD_STAGES if columns <= 1024 else 1
+    return RowTiles(tile_rows, columns, steps, programs, 1, warps, stages)
+
+
+def gelu_forward(rows: int, width: int) -> RowTiles:
+    """Returns the tiles of GELU."""
+    columns = min(GELU_COLUMNS, _next_power_of_two(width))
+    tile_rows, blocks = GELU_TILE_SIZE // columns, divide(width, columns)
+    return RowTiles(tile_rows, columns, 1, divide(rows, tile_rows), blocks, GELU_WARPS)
 
 
 def gelu_backward(rows: int, width: int) -> RowTiles:
     """Returns the tiles of the gradient of GELU."""
     columns = min(GELU_COLUMNS, _next_power_of_two(width))
-    tile_rows, blocks = GELU_TILE_SIZE // columns, divide(width, columns)
-    steps = divide(rows * blocks, tile_rows * GELU_PROGRAMS)
+    tile_rows, blocks = GELU_BACKWARD_TILE_SIZE // columns, divide(width, columns)
+    steps = divide(rows * blocks, tile_rows * GELU_BACKWARD_PROGRAMS)
     programs = divide(rows, tile_rows * steps)
-    return RowTiles(tile_rows, columns, steps, programs, blocks, GELU_WARPS)
+    warps, stages = GELU_BACKWARD_WARPS, GELU_BACKWARD_STAGES
+    return RowTiles(tile_rows, columns, steps, programs, blocks, warps, stages)
 
 
 def divide(number: int, by: int) -> int:

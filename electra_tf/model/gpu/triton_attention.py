@@ -1,9 +1,10 @@
 """Triton kernels of attention; `electra_tf.model.gpu.attention` calls them.
 
 A program of a kernel handles one head of one row and a block of its positions: of queries
-forward, of keys and values backward. The scores and probabilities of two blocks are in
-registers only (Dao et al. 2022, "FlashAttention"; Dao 2023, "FlashAttention-2"). Where blocks
-divide the sequence, nothing is masked for its end.
+forward, of keys and values backward. Where all queries are one block, one program handles all
+keys and values. The scores and probabilities of two blocks are in registers only (Dao et al.
+2022, "FlashAttention"; Dao 2023, "FlashAttention-2"). Where blocks divide the sequence, nothing
+is masked for its end.
 
 `qkv` [batch, SEQ, 3 * HEADS * SIZE] is a product without its `bias`, float32 of the last axis.
 Keys do without: their bias adds the same to all scores of a query. `mask` is float32 [batch,
@@ -177,7 +178,6 @@ def attention_backward(
     score_bias = _score_bias(mask, rows, SEQ, EVEN)
     d_k = tl.zeros([KEYS, SIZE], tl.float32)
     d_v = tl.zeros([KEYS, SIZE], tl.float32)
-    d_q_bias = tl.zeros([SIZE], tl.float32)
     for start in range(0, SEQ, QUERIES):
         queries = start + tl.arange(0, QUERIES)
         q = _load(qkv, queries, columns, ROW, SEQ, EVEN)
@@ -197,10 +197,6 @@ def attention_backward(
         d_v = tl.dot(kept_probs.to(v.dtype), do, d_v)
         d_scores = (probs * (d_probs - means[None, :])).to(k.dtype)
         d_k = tl.dot(d_scores, q, d_k)
-        if BLOCKS == 1:
-            d_q = tl.dot(tl.trans(d_scores), k) * (SCALE * KEEP)
-            _store(d_qkv, queries, columns, ROW, d_q, SEQ, EVEN)
-            d_q_bias += tl.sum(d_q, 0)
     d_k *= SCALE * KEEP
     d_v *= KEEP
     _store(d_qkv + HIDDEN, rows, columns, ROW, d_k, SEQ, EVEN)
@@ -210,30 +206,110 @@ def attention_backward(
 
     # The block as queries, with all keys and values: adding up their gradients in memory, one
     # block of keys after the other, took longer than computing all scores again.
-    if BLOCKS > 1:
-        q = _load(qkv, rows, columns, ROW, SEQ, EVEN)
-        q = (q + q_bias[None, :]).to(q.dtype)
-        do = _load(d_out, rows, columns, HIDDEN, SEQ, EVEN)
-        o = _load(out, rows, columns, HIDDEN, SEQ, EVEN)
-        means = tl.sum(do.to(tl.float32) * o.to(tl.float32), 1) * (1 - RATE)
-        # The products with values lack their bias.
-        of_bias = tl.sum(do.to(tl.float32) * v_bias[None, :], 1)
-        sums = _load_lse(lse, rows, SEQ, EVEN)
-        drawn = (pair * SEQ + rows).to(tl.uint32)[:, None]
-        d_q = tl.zeros([KEYS, SIZE], tl.float32)
-        for start in range(0, SEQ, QUERIES):
-            keys = start + tl.arange(0, QUERIES)
-            all_k = _load(qkv + HIDDEN, keys, columns, ROW, SEQ, EVEN)
-            all_v = _load(qkv + 2 * HIDDEN, keys, columns, ROW, SEQ, EVEN)
-            offsets = _score_bias(mask, keys, SEQ, EVEN)[None, :] - sums[:, None]
-            probs = tl.math.exp2(tl.dot(q, tl.trans(all_k)) * (SCALE * LOG2E) + offsets)
-            d_probs = tl.dot(do, tl.trans(all_v)) + of_bias[:, None]
-            if RATE > 0:
-                kept = keeps(first, second, drawn, keys.to(tl.uint32)[None, :], SEQ, THRESHOLD)
-                d_probs = tl.where(kept, d_probs, 0.0)
-            d_scores = (probs * (d_probs - means[:, None])).to(q.dtype)
-            d_q = tl.dot(d_scores, all_k, d_q)
-        d_q *= SCALE * KEEP
-        _store(d_qkv, rows, columns, ROW, d_q, SEQ, EVEN)
-        d_q_bias = tl.sum(d_q, 0)
-    tl.store(d_bias + columns, d_q_bias)
+    q = _load(qkv, rows, columns, ROW, SEQ, EVEN)
+    q = (q + q_bias[None, :]).to(q.dtype)
+    do = _load(d_out, rows, columns, HIDDEN, SEQ, EVEN)
+    o = _load(out, rows, columns, HIDDEN, SEQ, EVEN)
+    means = tl.sum(do.to(tl.float32) * o.to(tl.float32), 1) * (1 - RATE)
+    # The products with values lack their bias.
+    of_bias = tl.sum(do.to(tl.float32) * v_bias[None, :], 1)
+    sums = _load_lse(lse, rows, SEQ, EVEN)
+    drawn = (pair * SEQ + rows).to(tl.uint32)[:, None]
+    d_q = tl.zeros([KEYS, SIZE], tl.float32)
+    for start in range(0, SEQ, QUERIES):
+        keys = start + tl.arange(0, QUERIES)
+        all_k = _load(qkv + HIDDEN, keys, columns, ROW, SEQ, EVEN)
+        all_v = _load(qkv + 2 * HIDDEN, keys, columns, ROW, SEQ, EVEN)
+        offsets = _score_bias(mask, keys, SEQ, EVEN)[None, :] - sums[:, None]
+        probs = tl.math.exp2(tl.dot(q, tl.trans(all_k)) * (SCALE * LOG2E) + offsets)
+        d_probs = tl.dot(do, tl.trans(all_v)) + of_bias[:, None]
+        if RATE > 0:
+            kept = keeps(first, second, drawn, keys.to(tl.uint32)[None, :], SEQ, THRESHOLD)
+            d_probs = tl.where(kept, d_probs, 0.0)
+        d_scores = (probs * (d_probs - means[:, None])).to(q.dtype)
+        d_q = tl.dot(d_scores, all_k, d_q)
+    d_q *= SCALE * KEEP
+    _store(d_qkv, rows, columns, ROW, d_q, SEQ, EVEN)
+    tl.store(d_bias + columns, tl.sum(d_q, 0))
+
+
+@triton.jit
+def attention_backward_short(
+    qkv,
+    bias,
+    mask,
+    key,
+    out,
+    lse,
+    d_out,
+    d_qkv,
+    d_bias,
+    SEQ: tl.constexpr,
+    HEADS: tl.constexpr,
+    SIZE: tl.constexpr,
+    SCALE: tl.constexpr,
+    RATE: tl.constexpr,
+    THRESHOLD: tl.constexpr,
+    QUERIES: tl.constexpr,
+    KEYS: tl.constexpr,
+):
+    """As `attention_backward`, with all queries in one block.
+
+    A block of keys and values has its gradients when all queries have been with it, so only
+    the gradient of the queries stays in registers from block to block.
+    """
+    HIDDEN: tl.constexpr = HEADS * SIZE
+    ROW: tl.constexpr = 3 * HIDDEN
+    KEEP: tl.constexpr = 1 / (1 - RATE)
+    EVEN: tl.constexpr = SEQ == QUERIES and SEQ % KEYS == 0
+    pair = tl.program_id(0)
+    batch, head = pair // HEADS, pair % HEADS
+    qkv += batch.to(tl.int64) * SEQ * ROW + head * SIZE
+    d_qkv += batch.to(tl.int64) * SEQ * ROW + head * SIZE
+    out += batch.to(tl.int64) * SEQ * HIDDEN + head * SIZE
+    d_out += batch.to(tl.int64) * SEQ * HIDDEN + head * SIZE
+    d_bias += batch * ROW + head * SIZE
+    bias += head * SIZE
+    mask += batch * SEQ
+    lse += pair * SEQ
+    columns, queries = tl.arange(0, SIZE), tl.arange(0, QUERIES)
+    q_bias, v_bias = tl.load(bias + columns), tl.load(bias + 2 * HIDDEN + columns)
+    q = _load(qkv, queries, columns, ROW, SEQ, EVEN)
+    q = (q + q_bias[None, :]).to(q.dtype)
+    do = _load(d_out, queries, columns, HIDDEN, SEQ, EVEN)
+    o = _load(out, queries, columns, HIDDEN, SEQ, EVEN)
+    means = tl.sum(do.to(tl.float32) * o.to(tl.float32), 1) * (1 - RATE)
+    # The products with values lack their bias.
+    of_bias = tl.sum(do.to(tl.float32) * v_bias[None, :], 1)
+    sums = _load_lse(lse, queries, SEQ, EVEN)
+    if RATE > 0:
+        first, second = tl.load(key), tl.load(key + 1)
+        drawn = (pair * SEQ + queries).to(tl.uint32)[None, :]
+    d_q = tl.zeros([QUERIES, SIZE], tl.float32)
+    d_k_bias = tl.zeros([SIZE], tl.float32)
+    d_v_bias = tl.zeros([SIZE], tl.float32)
+    for start in range(0, SEQ, KEYS):
+        keys = start + tl.arange(0, KEYS)
+        k = _load(qkv + HIDDEN, keys, columns, ROW, SEQ, EVEN)
+        v = _load(qkv + 2 * HIDDEN, keys, columns, ROW, SEQ, EVEN)
+        offsets = _score_bias(mask, keys, SEQ, EVEN)[:, None] - sums[None, :]
+        probs = tl.math.exp2(tl.dot(k, tl.trans(q)) * (SCALE * LOG2E) + offsets)
+        d_probs = tl.dot(v, tl.trans(do)) + of_bias[None, :]
+        kept_probs = probs
+        if RATE > 0:
+            kept = keeps(first, second, drawn, keys.to(tl.uint32)[:, None], SEQ, THRESHOLD)
+            d_probs = tl.where(kept, d_probs, 0.0)
+            kept_probs = tl.where(kept, probs, 0.0)
+        d_v = tl.dot(kept_probs.to(v.dtype), do) * KEEP
+        _store(d_qkv + 2 * HIDDEN, keys, columns, ROW, d_v, SEQ, EVEN)
+        d_v_bias += tl.sum(d_v, 0)
+        d_scores = (probs * (d_probs - means[None, :])).to(k.dtype)
+        d_k = tl.dot(d_scores, q) * (SCALE * KEEP)
+        _store(d_qkv + HIDDEN, keys, columns, ROW, d_k, SEQ, EVEN)
+        d_k_bias += tl.sum(d_k, 0)
+        d_q = tl.dot(tl.trans(d_scores), k, d_q)
+    d_q *= SCALE * KEEP
+    _store(d_qkv, queries, columns, ROW, d_q, SEQ, EVEN)
+    tl.store(d_bias + columns, tl.sum(d_q, 0))
+    tl.store(d_bias + HIDDEN + columns, d_k_bias)
+    tl.store(d_bias + 2 * HIDDEN + columns, d_v_bias)

@@ -14,7 +14,7 @@ from electra_tf.config.encoder import EncoderConfig
 from electra_tf.generators.sampling import sample_from_softmax
 from electra_tf.model import layer_functions, randomness
 from electra_tf.model.embeddings import Embeddings
-from electra_tf.model.gpu import attention, calls, tiles
+from electra_tf.model.gpu import attention, calls, rows, tiles
 from electra_tf.model.heads import get_softmax_output
 from electra_tf.model.kernels import compiled_as_a_whole
 from electra_tf.util.console import warn_once
@@ -75,7 +75,8 @@ def kernels_in(function) -> list[str]:
 X = tf.TensorSpec([3, 24, 32], tf.bfloat16)
 MASK = tf.TensorSpec([3, 24], tf.float32)
 OF_ROWS = ["add_norm_backward", "add_norm_forward"] * 2 + ["bias_gelu_backward"]
-OF_LAYER = sorted(["attention_backward", "attention_forward", *OF_ROWS])
+OF_ROWS += ["bias_gelu_forward"]
+OF_LAYER = sorted(["attention_backward_short", "attention_forward", *OF_ROWS])
 
 
 @pytest.mark.parametrize("capability", [80, 90])
@@ -158,16 +159,17 @@ def test_the_call_of_a_kernel():
     assert "grid_x = 6 : i32, grid_y = 1 : i32, grid_z = 1 : i32, block_x = 128 : i32" in call
 
 
-@pytest.mark.parametrize("rows", [1, 7, 100, 4096, 65_536, 1_000_003])
+@pytest.mark.parametrize("number", [1, 7, 100, 4096, 65_536, 1_000_003])
 @pytest.mark.parametrize("width", [16, 256, 768, 1024])
-def test_tiles_cover_all_rows(rows, width):
+def test_tiles_cover_all_rows(number, width):
     for chosen in (
-        tiles.norm_forward(rows, width),
-        tiles.norm_backward(rows, width),
-        tiles.gelu_backward(rows, width),
+        tiles.norm_forward(number, width),
+        tiles.norm_backward(number, width),
+        tiles.gelu_forward(number, width),
+        tiles.gelu_backward(number, width),
     ):
         of_program = chosen.rows * chosen.steps
-        assert (chosen.programs - 1) * of_program < rows <= chosen.programs * of_program
+        assert (chosen.programs - 1) * of_program < number <= chosen.programs * of_program
         assert chosen.columns * chosen.blocks >= width
 
 
@@ -183,9 +185,10 @@ def test_attention_fits_into_the_smallest_shared_memory(length):
     forward = {"qkv": "bf16", "bias": "fp32", "mask": "fp32", "key": "u32"}
     forward |= {"out": "bf16", "lse": "fp32"}
     backward = forward | {"d_out": "bf16", "d_qkv": "bf16", "d_bias": "fp32"}
+    of_gradient = "attention_backward" if length > 128 else "attention_backward_short"
     for name, pointers, chosen in (
         ("attention_forward", forward, tiles.attention_forward(length)),
-        ("attention_backward", backward, tiles.attention_backward(length)),
+        (of_gradient, backward, tiles.attention_backward(length)),
     ):
         given = constants | {"QUERIES": chosen.queries, "KEYS": chosen.keys}
         options = chosen.num_warps, chosen.num_stages
@@ -195,6 +198,33 @@ def test_attention_fits_into_the_smallest_shared_memory(length):
         assert 0 < kernel.shared_bytes <= LEAST_SHARED_BYTES
 
 
+@pytest.mark.parametrize("width", [256, 768, 1024, 2048])
+def test_gradients_of_rows_fit_into_the_smallest_shared_memory(width):
+    matrices, dropout = {"x": "bf16", "residual": "bf16"}, {"RATE": 0.1, "THRESHOLD": 1}
+    constants = {"ROWS": 4096, "WIDTH": width}
+    norm = {**matrices, "bias": "fp32", "gamma": "fp32", "key": "u32", "d_y": "bf16"}
+    norm |= {"d_x": "bf16", "d_residual": "bf16", "sums": "fp32"}
+    embeddings = {"x": "fp32", "gamma": "fp32", "key": "u32", "d_y": "bf16"}
+    embeddings |= {"d_x": "fp32", "sums": "fp32"}
+    gelu = {"x": "bf16", "bias": "fp32", "d_y": "bf16", "d_x": "bf16", "sums": "fp32"}
+    of_norm = {**constants, "EPSILON": 1e-12, **dropout}
+    for name, pointers, known, chosen in (
+        ("add_norm_backward", norm, of_norm, tiles.norm_backward(4096, width)),
+        ("norm_dropout_backward", embeddings, of_norm, tiles.norm_backward(4096, width)),
+        ("bias_gelu_backward", gelu, constants, tiles.gelu_backward(4096, width)),
+    ):
+        given = known | rows._steps(chosen)
+        kernel = calls.compile_kernel(
+            rows.MODULE,
+            name,
+            tuple(pointers.items()),
+            tuple(given.items()),
+            (chosen.num_warps, chosen.num_stages),
+            86,
+        )
+        assert kernel.shared_bytes <= LEAST_SHARED_BYTES
+
+
 def test_attributes():
     value = {"a": 'x"\\\n', "b": [1, -2]}
     assert calls.mlir_attribute(value) == r'{a = "x\22\5C\0A", b = [1 : i32, -2 : i32]}'
@@ -202,7 +232,8 @@ def test_attributes():
 
 def test_compiled_code():
     pointers = tuple((name, "bf16") for name in ("x", "bias", "d_y", "d_x", "sums"))
-    constants = (("ROWS", 64), ("WIDTH", 64), ("STEPS", 1), ("TILE", 4), ("COLUMNS", 64))
+    constants = (("ROWS", 64), ("WIDTH", 64), ("STEPS", 1), ("STAGES", 1))
+    constants += (("TILE", 4), ("COLUMNS", 64))
     arguments = "triton_rows", "bias_gelu_backward", pointers, constants, (4, 1)
     for capability, target in ((80, "sm_80"), (90, "sm_90a"), (120, "sm_120a")):
         kernel = calls.compile_kernel(*arguments, capability)
