@@ -178,7 +178,7 @@ def test_tiles_cover_all_rows(number, width):
 LEAST_SHARED_BYTES = 99 << 10
 
 
-@pytest.mark.parametrize("length", [32, 128, 512])
+@pytest.mark.parametrize("length", [32, 64, 128, 512])
 def test_attention_fits_into_the_smallest_shared_memory(length):
     constants = {"SEQ": length, "HEADS": 2, "SIZE": max(attention.HEAD_SIZES)}
     constants |= {"SCALE": 0.125, "RATE": 0.1, "THRESHOLD": 1}
