@@ -23,7 +23,8 @@ REPLACEMENTS = (SAMPLE, ARGMAX)
 
 # Value of the flag to the "module:name" that implements it, imported by `load`. To add an
 # objective, a masking strategy, a generator or a sharing mode, write its class or function
-# and add a line here.
+# and add a line here; an objective without generator, or a generator without encoder, is also
+# named below.
 OBJECTIVES = {
     "adversarial": "electra_tf.objectives.adversarial:Adversarial",
     "all_tokens_mlm": "electra_tf.objectives.all_tokens_mlm:AllTokensMLM",
@@ -56,6 +57,13 @@ EMBEDDING_SHARING = {
     "all": "electra_tf.generators.sharing:share_all",
     "gdes": "electra_tf.generators.sharing:share_disentangled",
 }
+
+# Objectives whose masked language model is the full-size encoder, and generators without an
+# encoder: neither has a generator's size. All others do, whatever their names.
+WITHOUT_GENERATOR = (MLM,)
+WITHOUT_ENCODER = (UNIFORM, UNIGRAM)
+# Generators whose encoders can share no more with the discriminator than all embeddings.
+_OWN_ENCODER = (TWO_TOWER, *WITHOUT_ENCODER)
 
 # The authors' flags, by ours.
 _SYNONYMS = {
@@ -115,24 +123,26 @@ def resolve_choices(given: Mapping[str, Any]) -> dict[str, Any]:
             else None
         ),
     )
+    generator_flag = f"--generator_type={generator}"
+    if f"{generator}_generator" in _SYNONYMS["generator_type"]:
+        generator_flag += f" (or --{generator}_generator)"
     if objective == MLM and generator != MASKED_LM:
         raise UserError(
-            f"--generator_type={generator} (or --{generator}_generator): a masked language "
-            "model has no generator; choose another --objective"
+            f"{generator_flag}: a masked language model has no generator; choose another "
+            "--objective"
         )
     if objective == ELECTRIC and generator != TWO_TOWER:
         raise UserError(
             f"--generator_type={generator}: the Electric objective needs the probabilities of "
             "a two_tower generator"
         )
-    if generator != MASKED_LM and sharing == SHARE_ALL:
+    if generator in _OWN_ENCODER and sharing == SHARE_ALL:
         raise UserError(
-            f"--generator_type={generator} (or --{generator}_generator) cannot share all "
-            "weights with the discriminator (--embedding_sharing=all, or "
-            "--untied_generator=false)"
+            f"{generator_flag} cannot share all weights with the discriminator "
+            "(--embedding_sharing=all, or --untied_generator=false)"
         )
     if sharing in (SHARE_TOKEN, SHARE_ES, SHARE_GDES) and (
-        objective == MLM or generator != MASKED_LM
+        objective in WITHOUT_GENERATOR or generator in _OWN_ENCODER
     ):
         raise UserError(
             f"--embedding_sharing={sharing} needs a masked_lm generator and a discriminator; "

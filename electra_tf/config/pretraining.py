@@ -11,11 +11,10 @@ from typing import Any
 
 from electra_tf.config.checks import check_pretraining
 from electra_tf.config.choices import (
-    MASKED_LM,
-    MLM,
     SHARE_ALL,
     SHARE_NONE,
-    TWO_TOWER,
+    WITHOUT_ENCODER,
+    WITHOUT_GENERATOR,
     resolve_choices,
 )
 from electra_tf.config.distribution import distribution_defaults, without_unused_tpu
@@ -185,7 +184,10 @@ def generator_config(config: PretrainingConfig) -> EncoderConfig:
         UserError: the fractions give no layers or units, or the width does not fit its heads.
     """
     discriminator = discriminator_config(config)
-    has_encoder = config.objective != MLM and config.generator_type in (MASKED_LM, TWO_TOWER)
+    has_encoder = (
+        config.objective not in WITHOUT_GENERATOR
+        and config.generator_type not in WITHOUT_ENCODER
+    )
     if config.embedding_sharing == SHARE_ALL or not has_encoder:
         return discriminator
     hidden_size = round(config.generator_hidden_size * discriminator.hidden_size)

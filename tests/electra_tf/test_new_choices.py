@@ -7,8 +7,10 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.config import choices
+from electra_tf.config.pretraining import generator_config
 from electra_tf.flops.counting import model_parts
 from electra_tf.generators.base import Generator
+from electra_tf.generators.masked_lm import MaskedLMGenerator
 from electra_tf.generators.sharing import DISCRIMINATOR, GENERATOR, Encoders, Shapes
 from electra_tf.masking.base import MaskingOrder, MaskingStrategy
 from electra_tf.masking.masked_batch import num_real_tokens
@@ -146,6 +148,29 @@ def test_a_new_generator_replaces(add, make_config):
     )
     assert model.generator is None
     assert [part.name for part in model_parts(config)] == ["discriminator"]
+
+
+class Unchanged(MaskedLMGenerator):
+    """A generator with an encoder, under another name."""
+
+
+@pytest.mark.parametrize("sharing", choices.EMBEDDING_SHARING)
+def test_a_new_generator_with_an_encoder_has_its_size(sharing, monkeypatch, make_config):
+    monkeypatch.setitem(choices.GENERATORS, "new", f"{__name__}:Unchanged")
+    given = {"embedding_sharing": sharing, "generator_hidden_size": 0.5}
+    new = make_config(generator_type="new", **given)
+    assert generator_config(new) == generator_config(make_config(**given))
+    output = build_model(new, SPECIAL)(features(), randomness=WITHOUT_DROPOUT)
+    assert np.isfinite(output.losses["total"])
+
+
+def test_what_has_no_generator_or_encoder_is_known_without_its_class():
+    for name in choices.OBJECTIVES:
+        has_generator = choices.load(choices.OBJECTIVES, name).has_generator
+        assert has_generator == (name not in choices.WITHOUT_GENERATOR)
+    for name in choices.GENERATORS:
+        is_constant = choices.load(choices.GENERATORS, name).is_constant
+        assert is_constant == (name in choices.WITHOUT_ENCODER)
 
 
 def test_a_new_way_of_sharing_shares(add, make_config):
