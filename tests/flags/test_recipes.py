@@ -15,6 +15,7 @@ from electra_tf.config.choices import (
     MASKING,
     OBJECTIVES,
     REPLACEMENTS,
+    SHARE_ALL,
 )
 from electra_tf.config.hyperparameters import TRAINING
 from electra_tf.config.pretraining import (
@@ -86,7 +87,7 @@ def test_a_mode_goes_with_larger_sizes(recipe, size):
     assert model_class(config).parts(config)
 
 
-@pytest.mark.parametrize("size", ["quickstart", "tiny", "little_text"])
+@pytest.mark.parametrize("size", ["quickstart", "tiny", "tiny_korean", "little_text"])
 @pytest.mark.parametrize("recipe", MODES, ids=lambda path: path.stem)
 def test_a_mode_wins_over_settings_of_a_tiny_size(recipe, size, monkeypatch):
     """They share all weights, which two towers, for one, cannot, or raise the temperature."""
@@ -96,6 +97,8 @@ def test_a_mode_wins_over_settings_of_a_tiny_size(recipe, size, monkeypatch):
     config = read(pretraining, ROOT / f"recipes/{size}.flags", recipe)
     model_class(config).check(config)
     assert model_class(config).parts(config)
+    if config.generator_learning_rate is not None:
+        assert config.embedding_sharing != SHARE_ALL
 
 
 def test_every_choice_has_a_recipe():
