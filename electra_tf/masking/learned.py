@@ -86,6 +86,7 @@ class LearnedMasking(MaskingStrategy):
     """
 
     Hparams = LearnedMaskingHparams
+    is_uniform = False
     learns = True
 
     def create_layers(self, encoder: Encoder) -> dict[str, keras.layers.Layer]:

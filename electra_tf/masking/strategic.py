@@ -29,6 +29,7 @@ class StrategicMasking(MaskingStrategy):
     """
 
     Hparams = StrategicMaskingHparams
+    is_uniform = False
     needs_counts = True
 
     def order(
