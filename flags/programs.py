@@ -156,6 +156,7 @@ def run_pretraining() -> None:
     """
     config = pretraining.config_from_flags()
     import_tensorflow()
+    from electra_tf.model_builder import model_class
     from electra_tf.pretraining import evaluate, train
     from electra_tf.training.distribution import strategies
     from flags.records import (
@@ -186,7 +187,7 @@ def run_pretraining() -> None:
     if config.do_train and chief:
         more = ("--do_train=false", "--do_eval")
         print(next_command("run_pretraining.py", *more))
-    elif chief and config.electra_objective:
+    elif chief and model_class(config).has_discriminator:
         print(next_command("show_replaced_tokens.py"))
 
 
