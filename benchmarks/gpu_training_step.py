@@ -89,8 +89,8 @@ _LOWER = flags.DEFINE_string(
 _CHECKED_CASES = flags.DEFINE_list(
     "checked_cases",
     None,
-    "Lowered cases whose first losses TensorFlow computes here, with the memory of a step on the "
-    "CPU; the first if unset, none if empty.",
+    "Lowered cases whose first losses TensorFlow computes here, which takes the memory of a "
+    "step on the CPU; the first if unset, none if empty.",
 )
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "Turns of each variant.", lower_bound=1)
 _STEPS = flags.DEFINE_integer("steps", 20, "Steps a turn.", lower_bound=1)
