@@ -21,6 +21,7 @@ from electra_tf.training.checkpoints.authors_files import (
 )
 from electra_tf.training.checkpoints.best_checkpoint import BEST_FOLDER
 from electra_tf.training.distribution.workers import Workers
+from electra_tf.util.errors import UserError
 from electra_tf.util.temporaries import remove_folder
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.provenance import PRETRAINED, files_digest
@@ -193,6 +194,12 @@ def is_undescribed(model_dir: str) -> bool:
     return load_saved_config(model_dir) is None and any(map(has_own_checkpoint, folders))
 
 
+def is_of_debug_run(model_dir: str) -> bool:
+    """Whether a model was trained with `--debug`."""
+    description = load_saved_config(model_dir)
+    return bool(description and description.hyperparameters.get("debug"))
+
+
 def clear_folder(
     trial: TrialRun,
     hyperparameters: Mapping[str, Any],
@@ -204,6 +211,8 @@ def clear_folder(
 ) -> Mapping[str, Any]:
     """Removes a model that `overwrite` replaces, and sets one of other settings aside.
 
+    `--debug` overwrites, too, but its own models alone.
+
     Args:
         trial: the trial that is about to be trained.
         hyperparameters: of `run_hyperparameters`.
@@ -214,8 +223,16 @@ def clear_folder(
 
     Returns:
         The hyperparameters to record.
+
+    Raises:
+        UserError: a run with `--debug` would replace a model of another run.
     """
     folder = trial.model_dir
+    if hyperparameters["debug"] and has_own_checkpoint(folder) and not is_of_debug_run(folder):
+        raise UserError(
+            f"--debug would replace the model in {folder}, which was trained without it: pass "
+            "another --model_dir and --results_dir, or omit them, and it has folders of its own"
+        )
     changes = changes_of_model(trial, hyperparameters, located)
     reasons = [change.describe() for change in changes]
     if is_undescribed(folder):

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from electra_tf.util.console import warn_once
+from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from finetune.data.folds import Fold
 from finetune.results.provenance import PRETRAINED
+from finetune.trials import model_folders
 from finetune.trials.evaluation_checks import (
     check_described,
     check_fold,
@@ -23,6 +24,7 @@ from finetune.trials.model_folders import (
     FOLD_EXAMPLES,
     TRAIN_FILES,
     changes_of_model,
+    clear_folder,
     saved_labels,
     set_aside,
     train_digest,
@@ -197,3 +199,20 @@ def test_settings_of_an_evaluation_count_where_its_scores_choose_the_weights(rec
     assert change.describe() == "qa_na_threshold: -2.75 before, 0.0 now"
     record(**{PRETRAINED: "abc", "qa_na_threshold": -2.75, "keep_best": False})
     assert changes_of_model(trial, {**given, "keep_best": False}) == []
+
+
+@pytest.mark.parametrize(("debug", "refused"), [(False, True), (True, False)])
+def test_debug_replaces_models_of_debug_alone(record, monkeypatch, debug, refused):
+    folder = record(debug=debug)
+    pathlib.Path(folder, "ckpt-1.index").touch()
+    pathlib.Path(folder, "checkpoint").write_text('model_checkpoint_path: "ckpt-1"')
+    monkeypatch.setattr(model_folders, "changes_of_model", lambda *_: [])
+    workers = SimpleNamespace(barrier=lambda: None, is_chief=True)
+    settings = {"located": {}, "overwrite": True, "workers": workers, "print_fn": discard}
+    if refused:
+        with pytest.raises(UserError, match=f"--debug would replace the model in {folder}"):
+            clear_folder(TrialRun(1, 5, folder), {"debug": True}, **settings)
+        assert pathlib.Path(folder, "ckpt-1.index").exists()
+    else:
+        clear_folder(TrialRun(1, 5, folder), {"debug": True}, **settings)
+        assert not pathlib.Path(folder).exists()
