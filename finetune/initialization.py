@@ -1,6 +1,8 @@
 """Weights that fine-tuning starts from, and fine-tuned models of any format."""
 
 import dataclasses
+import os
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -43,6 +45,22 @@ def find_checkpoint(config: FinetuningConfig) -> str | None:
             f"--init_checkpoint, or pass {INIT_FLAG}={RANDOM_INIT} to start from random weights"
         ) from error
     return path
+
+
+def check_not_own_model(config: FinetuningConfig) -> None:
+    """Raises UserError if the run would replace the model that it starts from.
+
+    Its trials, and the same command again, would start from what it has trained itself.
+    """
+    own = re.escape(os.path.realpath(config.model_dir))
+    inside = re.fullmatch(
+        rf"{own}_(\d+)(_fold\d+)?(/.*)?", os.path.realpath(config.init_checkpoint), re.DOTALL
+    )
+    if inside and (config.num_trials < 0 or int(inside[1]) <= config.num_trials):
+        raise UserError(
+            f"{INIT_FLAG}={config.init_checkpoint} is where this run keeps its own models: "
+            "pass another --model_dir, so that the model to start from is not replaced"
+        )
 
 
 def pretrained_positions(config: FinetuningConfig) -> int | None:

@@ -1,5 +1,7 @@
 """Loading an encoder: all of it or a clear error."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,7 +12,12 @@ from electra_tf.model_builder import build_model
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
-from finetune.initialization import find_checkpoint, initial_digest, load_pretrained
+from finetune.initialization import (
+    check_not_own_model,
+    find_checkpoint,
+    initial_digest,
+    load_pretrained,
+)
 
 
 @pytest.fixture
@@ -103,3 +110,32 @@ def test_where_there_is_no_checkpoint(tmp_path):
     with pytest.raises(UserError, match="no such checkpoint"):
         find_checkpoint(finetuning_config(tmp_path, init_checkpoint=str(tmp_path / "x")))
     assert find_checkpoint(finetuning_config(tmp_path, init_checkpoint="random")) is None
+
+
+@pytest.mark.parametrize(
+    ("start", "num_trials", "refused"),
+    [
+        ("own_1", 1, True),
+        ("own_1/", 2, True),
+        ("own_2/ckpt-10", 2, True),
+        ("own_2/best", -1, True),
+        ("own_1_fold3", 1, True),
+        ("own_3", 2, False),
+        ("own_1.replaced", 2, False),
+        ("other_1", 1, False),
+        ("random", 1, False),
+    ],
+)
+def test_a_run_does_not_start_from_what_it_replaces(tmp_path, start, num_trials, refused):
+    path = start if start == "random" else str(tmp_path / start)
+    config = dataclasses.replace(
+        finetuning_config(tmp_path, init_checkpoint="random"),
+        model_dir=str(tmp_path / "own"),
+        num_trials=num_trials,
+        init_checkpoint=path,
+    )
+    if not refused:
+        check_not_own_model(config)
+        return
+    with pytest.raises(UserError, match=r"--init_checkpoint=.* keeps its own models"):
+        check_not_own_model(config)
