@@ -35,6 +35,7 @@ def read_records(
     optional: Sequence[str] = (),
     header: bool = True,
     see_names: Callable[[Mapping[str, str]], None] | None = None,
+    see_width: Callable[[int], None] | None = None,
 ) -> list[RawExample]:
     """Reads all records of a file.
 
@@ -49,6 +50,7 @@ def read_records(
         optional: roles whose column may be missing.
         header: whether the first line of a tsv or csv file has the column names.
         see_names: gets the name of each role's column in that line.
+        see_width: gets the number of columns of a tsv or csv file.
 
     Raises:
         UserError: the file is missing, empty or not UTF-8, lacks a column, has lines of
@@ -65,7 +67,8 @@ def read_records(
     else:
         text = read_text(path)
         rows = _csv_rows(path, text) if file_format == "csv" else _tsv_rows(path, text)
-        records = list(_read_table(path, rows, columns, optional, header, see_names))
+        seen_by = see_names, see_width
+        records = list(_read_table(path, rows, columns, optional, header, *seen_by))
         _warn_of_quotes(records, file_format)
     if not records:
         raise UserError(f"{path} contains no examples{', only a header' if header else ''}")
@@ -133,6 +136,7 @@ def _read_table(
     optional: Sequence[str],
     header: bool,
     see_names: Callable[[Mapping[str, str]], None] | None,
+    see_width: Callable[[int], None] | None,
 ) -> Iterator[RawExample]:
     indices: dict[str, int] | None = None
     names: list[str] | None = None
@@ -147,6 +151,8 @@ def _read_table(
             raise UserError(f"{path}: line {blank_line} is blank")
         if indices is None:
             width = len(cells)
+            if see_width:
+                see_width(width)
             names = [cell.strip() for cell in cells] if header else None
             indices = _column_indices(path, columns, optional, names, width)
             if names and see_names:

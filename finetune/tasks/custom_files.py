@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -45,6 +46,7 @@ class TaskFiles:
         self._predict_file = config.predict_file
         # Path of the first file, and the name of the column there, of roles given by index.
         self._first_names: dict[str, tuple[str, str]] = {}
+        self._first_width: tuple[str, int] | None = None
         self.held_out_fraction = 0.0 if config.num_folds else spec.held_out_fraction
         self.test_splits = tuple(s for s in spec.files if _is_test(s))
         others = (s for s in spec.files if s not in (TRAIN, DEV) and not _is_test(s))
@@ -138,6 +140,7 @@ class TaskFiles:
             optional=optional,
             header=spec.header is not False,
             see_names=lambda names: self._compare_names(path, columns, names),
+            see_width=lambda width: self._compare_widths(path, columns, width),
         )
         for record in records:
             for role, parts in lists.items():
@@ -151,6 +154,23 @@ class TaskFiles:
                     f"{spec.source} names"
                 )
         return records
+
+    def _compare_widths(self, path: str, columns: Mapping[str, str | int], width: int) -> None:
+        """Refuses indices from the end that are other columns in another file, unnamed there.
+
+        With a header, `_compare_names` warns.
+        """
+        last = [role for role, at in columns.items() if isinstance(at, int) and at < 0]
+        if self.spec.header is not False or not last:
+            return
+        other, expected = self._first_width or (path, width)
+        self._first_width = other, expected
+        if width != expected:
+            raise UserError(
+                f"{path} has {width} columns, but {other} has {expected}, so column "
+                f"{columns[last[0]]} ({last[0]}) is not the same in both: count it from the "
+                "front, from 0"
+            )
 
     def _compare_names(
         self, path: str, columns: Mapping[str, str | int], names: Mapping[str, str]
@@ -318,5 +338,5 @@ def refuse_single_label(
 def _numbers_first(label: str) -> tuple[bool, int, str]:
     """Sort key: integers by value, before all others."""
     # Python refuses to convert thousands of digits.
-    is_number = label.isascii() and label.isdigit() and len(label) < 20
+    is_number = re.fullmatch(r"[+-]?[0-9]{1,19}", label) is not None
     return (not is_number, int(label) if is_number else 0, label)

@@ -57,3 +57,22 @@ def test_columns_by_index_that_have_other_names_are_warned_of(tmp_path, capsys):
         f'{paths[2]}: line 1 names column 0 (text_a) "a line", but in {paths[0]} it is "text"'
     )
     assert warning in read(by_index, paths[2])
+
+
+@pytest.mark.parametrize(("header", "text", "refused"), [(False, -2, True), (False, 1, False)])
+def test_columns_counted_from_the_end_are_those_of_files_of_one_width(
+    tmp_path, header, text, refused
+):
+    train, new = tmp_path / "train.tsv", tmp_path / "new.tsv"
+    train.write_text("1\tw1\t0\n2\tw2\t1\n")
+    new.write_text("1\tw1\n2\tw2\n")
+    spec = {"name": "mine", "kind": "classification", "files": {"train": str(train)}}
+    spec |= {"columns": {"text": text, "label": -1}, "header": header}
+    config = types.SimpleNamespace(raw_data_dir="", predict_file=None, num_folds=None)
+    own = TaskFiles(load_specs(json.dumps(spec))[0], config)
+    own.records(str(train), ["text_a", "label"])
+    if refused:
+        with pytest.raises(UserError, match=f"{new} has 2 columns, but {train} has 3.*-2"):
+            own.records(str(new), ["text_a"])
+    else:
+        assert [r.values["text_a"] for r in own.records(str(new), ["text_a"])] == ["w1", "w2"]

@@ -67,10 +67,10 @@ def test_examples_of_pairs(make_source):
 
 
 def test_labels_of_train_are_sorted_numbers_first(make_source):
-    rows = [f"text\t{label}" for label in ("b", "10", "2", "a")]
-    assert make_source({"train.tsv": tsv(*rows)}).labels.names == ("2", "10", "a", "b")
-    given = make_source({"train.tsv": tsv(*rows)}, labels=["b", "a", "2", "10"])
-    assert given.labels.names == ("b", "a", "2", "10")
+    rows = [f"text\t{label}" for label in ("b", "10", "2", "-1", "a")]
+    assert make_source({"train.tsv": tsv(*rows)}).labels.names == ("-1", "2", "10", "a", "b")
+    given = make_source({"train.tsv": tsv(*rows)}, labels=["b", "a", "2", "-1", "10"])
+    assert given.labels.names == ("b", "a", "2", "-1", "10")
 
 
 def test_labels_that_look_like_one_are_warned_of(make_source, capsys):
