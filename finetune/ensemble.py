@@ -30,9 +30,14 @@ class ScoredTrial(NamedTuple):
 
     @property
     def value(self) -> float:
-        """Main metric on the first split; -inf if there is none."""
-        key = next(iter(self.result.metrics), None)
-        value = self.result.metrics[key][self.result.main[key]] if key else 0.0
+        """Mean of the tasks' main metrics on their first splits; -inf without any.
+
+        As `--keep_best` chooses weights.
+        """
+        values: dict[str, float] = {}
+        for key, metrics in self.result.metrics.items():
+            values.setdefault(key.rpartition("/")[0], metrics[self.result.main[key]])
+        value = sum(values.values()) / len(values) if values else 0.0
         return value if math.isfinite(value) else -math.inf
 
 
@@ -57,11 +62,15 @@ class Ensemble:
     def predict(
         self, task: Task, data: SplitData, batch_size: int | None = None
     ) -> list[Outputs]:
-        """Returns the mean outputs of the task's head for every row, in order."""
+        """Returns the mean outputs of the task's head for every row, in order.
+
+        Rows of one example have the same: their mean is that of what the models answer.
+        """
         of_models = []
         for model_dir in self._model_dirs:
             self._trainer.restore(model_dir, announces=self._announces)
-            of_models.append(self._trainer.predict(task, data, batch_size))
+            outputs = self._trainer.predict(task, data, batch_size)
+            of_models.append(task.pooled(data, outputs))
         self._announces = False
         return [task.average(outputs) for outputs in zip(*of_models, strict=True)]
 

@@ -42,7 +42,11 @@ from finetune.ensemble import (
     make_ensemble,
     rank_trials,
 )
-from finetune.initialization import find_checkpoint, pretrained_positions
+from finetune.initialization import (
+    check_not_own_model,
+    find_checkpoint,
+    pretrained_positions,
+)
 from finetune.prediction_files import (
     ENSEMBLE,
     check_not_task_files,
@@ -58,7 +62,7 @@ from finetune.results.provenance import (
     files_digest,
     scored_settings_digest,
 )
-from finetune.results.result_files import finished_trials, json_path
+from finetune.results.result_files import finished_trials, json_path, read_results
 from finetune.results.result_text import format_summary
 from finetune.results.run_files import write_run_files
 from finetune.results.summary import TrialResult
@@ -133,6 +137,8 @@ def _run(
                 lock_model_dir(config.model_dir, "--model_dir", context.workers)
             )
         finished = _finished_trials(config, trainer, task_files, vocabulary)
+        if trainer.is_chief:
+            _warn_of_dropped_trials(config)
         needs_models = config.keep_all_models or config.write_test_outputs
         for trial in runs:
             print_fn(f"\n{trial.title}, seed {trial.seed}")
@@ -200,6 +206,23 @@ def _finished_trials(
     return {} if trainer.workers.any_worker(not found) else found
 
 
+def _warn_of_dropped_trials(config: FinetuningConfig) -> None:
+    """Warns of results that this run replaces by those of fewer trials."""
+    path = json_path(config.results_dir, config.tasks_label)
+    if not config.do_eval or not os.path.exists(path):
+        return
+    try:
+        recorded = {trial.trial for trial in read_results(path).trials}
+    except UserError:
+        return  # a damaged file is reported where its results would be reused
+    if 0 < config.num_trials < max(recorded, default=0):
+        warn_once(
+            f"{path} had the results of {max(recorded)} trials; with --num_trials="
+            f"{config.num_trials}, those of the others are dropped, and their models do not "
+            "predict"
+        )
+
+
 def find_tasks(config: FinetuningConfig) -> list[Task]:
     """Returns the tasks of a run, whose data and checkpoint are there.
 
@@ -211,6 +234,7 @@ def find_tasks(config: FinetuningConfig) -> list[Task]:
     tasks = build_tasks(config, tokenizer)
     if config.do_train:
         find_checkpoint(config)
+        check_not_own_model(config)
     return tasks
 
 

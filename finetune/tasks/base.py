@@ -209,6 +209,11 @@ class Task(abc.ABC):
     def score(self, data: SplitData, outputs: Sequence[Outputs]) -> Scores:
         """Returns the metrics of a labeled split; `outputs` has one entry per row."""
 
+    def pooled(self, data: SplitData, outputs: Sequence[Outputs]) -> Sequence[Outputs]:
+        """Returns outputs that give all rows of an example what the task answers for it."""
+        del data
+        return outputs
+
     @abc.abstractmethod
     def predictions(self, data: SplitData, outputs: Sequence[Outputs]) -> list[dict]:
         """Returns one JSON-serializable prediction per example, in order."""

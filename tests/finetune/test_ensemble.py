@@ -1,6 +1,7 @@
 """Ensembles of trials: the mean of what their models predict."""
 
 import json
+import math
 import pathlib
 import pickle
 
@@ -14,7 +15,7 @@ from finetune import run as finetune_run
 from finetune.ensemble import make_ensemble, rank_trials
 from finetune.results.ensemble_scores import read_ensemble
 from finetune.results.report_runs import read_finetuning_run
-from finetune.results.result_files import json_path
+from finetune.results.result_files import json_path, write_results
 from finetune.results.summary import TrialResult
 from finetune.tasks.averages import mean_of_numbers, mean_of_sigmoid, mean_of_softmax
 from finetune.trials.trial_runs import TrialRun
@@ -121,6 +122,35 @@ def test_answers_to_questions_are_not_averaged(make_finetuning_config, tmp_path)
 def test_trials_that_make_no_ensemble_are_refused(make_finetuning_config, overrides, message):
     with pytest.raises(UserError, match=message):
         make_finetuning_config(**{"num_trials": 3, "ensemble_size": 3, **overrides})
+
+
+def test_the_best_trials_are_those_of_the_best_mean_over_tasks():
+    runs = [TrialRun(number, number, f"m_{number}") for number in (1, 2, 3)]
+    main = {"a/dev": "f1", "a/later": "f1", "b/dev": "mcc"}
+    scores = ((90.0, 0.0, 10.0), (40.0, 0.0, 80.0), (50.0, 99.0, math.nan))
+    results = [
+        TrialResult(
+            trial=run.number,
+            seed=run.seed,
+            metrics={key: {main[key]: s} for key, s in zip(main, of_run, strict=True)},
+            main=main,
+        )
+        for run, of_run in zip(runs, scores, strict=True)
+    ]
+    assert [trial.run.number for trial in rank_trials(runs, results)] == [2, 1, 3]
+
+
+def test_results_that_fewer_trials_replace_are_warned_of(make_finetuning_config, capsys):
+    trials = [TrialResult(trial=number, seed=number) for number in (1, 2, 3)]
+    config = make_finetuning_config(num_trials=1)
+    write_results(
+        trials, model_name="m", tasks_label=config.tasks_label, results_dir=config.results_dir
+    )
+    for num_trials, warned in ((3, False), (1, True)):
+        warn_once.cache_clear()
+        finetune_run._warn_of_dropped_trials(make_finetuning_config(num_trials=num_trials))
+        error = capsys.readouterr().err
+        assert ("had the results of 3 trials; with --num_trials=1" in error) == warned
 
 
 def test_trials_that_diverged_are_left_out(make_finetuning_config, capsys):

@@ -203,6 +203,14 @@ class ClassificationTask(TextTask):
             for logits, loss in zip(pooled, losses, strict=True)
         ]
 
+    def pooled(self, data: SplitData, outputs: Sequence[Outputs]) -> Sequence[Outputs]:
+        """Returns for each window the outputs of its example."""
+        if self.window_stride is None:
+            return outputs
+        eids = (example.eid for example in data.examples)
+        of_example = dict(zip(eids, self.by_example(data, outputs), strict=True))
+        return [of_example[int(row[f"{self.name}_eid"])] for row in data.rows]
+
     def _targets(self, data: SplitData) -> np.ndarray:
         """Returns the gold labels of the examples, which have a row each without windows."""
         if self.window_stride is None:

@@ -153,5 +153,10 @@ def test_logits_are_pooled_by_example(tmp_path, pooling, first):
     wrong = [(error.text, error.gold) for error in task.errors(data, outputs)]
     assert wrong == [("a b c d e f a", "no")] * int(pooled[0].argmax() != 0)
     np.testing.assert_array_equal(task.class_logits(data, outputs)[0], pooled)
+    # An ensemble of one model, or of equal ones, answers as the model does.
+    one = task.pooled(data, outputs)
+    together = [task.average([each, each]) for each in one]
+    assert len(together) == len(rows)
+    assert task.score(data, together).metrics == pytest.approx(expected)
     graph = pool_by_owner(tf.constant(logits), tf.constant([0, 0, 1]), pooling)
     np.testing.assert_allclose(graph, pooled)
