@@ -200,8 +200,8 @@ class TextTask(SourceTask, abc.ABC):
         found = []
         by_example = self.by_example(data, outputs)
         for example, output in zip(data.examples, by_example, strict=True):
-            predicted = _label_text(self.prediction(output)["prediction"])
-            gold = _label_text(example.label)
+            predicted = self.label_text(self.prediction(output)["prediction"])
+            gold = self.label_text(example.label)
             if predicted != gold:
                 text = " | ".join(filter(None, (example.text_a, example.text_b)))
                 found.append(PredictionError(text, gold, predicted, float(output["loss"])))
@@ -210,7 +210,13 @@ class TextTask(SourceTask, abc.ABC):
     def single_label(self, data: SplitData) -> str | None:
         """Returns the label, labels or number that all examples have, or None."""
         labels = {example.label for example in data.examples}
-        return repr(_label_text(labels.pop())) if len(labels) == 1 else None
+        return repr(self.label_text(labels.pop())) if len(labels) == 1 else None
+
+    def label_text(self, label: Any) -> str:
+        """Returns a label, labels in any order, or a number as text."""
+        if isinstance(label, float | int):
+            return f"{label:.6g}"
+        return label if isinstance(label, str) else ", ".join(sorted(label))
 
     @abc.abstractmethod
     def prediction(self, output: Outputs) -> dict[str, Any]:
@@ -242,15 +248,6 @@ class TextTask(SourceTask, abc.ABC):
 
     def _targets(self, data: SplitData) -> np.ndarray:
         return np.array([row[self.target_spec.name] for row in data.rows])
-
-
-def _label_text(label: Any) -> str:
-    """Returns a label, labels in any order, or a number as text."""
-    if isinstance(label, str):
-        return label
-    if isinstance(label, float | int):
-        return f"{label:.3g}"
-    return ", ".join(sorted(label))
 
 
 def checked_labels(name: str, labels: Sequence[str], least: int) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Regression: the task, its head and its servable."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -103,6 +104,11 @@ class RegressionTask(TextTask):
     def target_spec(self) -> FeatureSpec:
         """`<task>_targets`, float32 in [0, 1]."""
         return FeatureSpec(f"{self.name}_targets", "float32")
+
+    def label_text(self, label: Any) -> str:
+        """Returns a number, rounded to a hundredth to a thousandth of the range of labels."""
+        digits = 2 - math.floor(math.log10(self.max_label - self.min_label))
+        return f"{round(float(label), digits):.15g}"
 
     def target(self, example: InputExample) -> float:
         """Returns the label, scaled to [0, 1], as float32, which cached features are."""

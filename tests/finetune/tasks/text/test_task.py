@@ -167,6 +167,22 @@ def test_regression(build):
     assert task.degenerate(data, regressed(1, 1, 1)) == "predicts one number only"
 
 
+@pytest.mark.parametrize(
+    ("least", "most", "gold", "predicted"),
+    [
+        (1995.0, 2005.0, "2001", "2002.3"),
+        (0.0, 5.0, "0.6", "0.73"),
+        (0.0, 0.02, "0.003", "0.0026"),
+    ],
+)
+def test_errors_of_regression_have_digits_of_their_range(build, least, most, gold, predicted):
+    given = {"min_label": least, "max_label": most}
+    task, data = build(RegressionTask, [least, float(gold)], **given)
+    of_range = (float(predicted) - least) / (most - least)
+    (error,) = task.errors(data, regressed(0.0, of_range))
+    assert (error.gold, error.predicted) == (gold, predicted)
+
+
 def labeled(*predictions):
     return [
         {
