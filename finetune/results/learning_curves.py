@@ -39,6 +39,7 @@ def plot_learning_curves(
     title: str,
     *,
     metrics: Sequence[str] | None = None,
+    dev_loss: str = "loss",
 ) -> None:
     """Draws the training loss and the dev metrics against the step, one line per trial.
 
@@ -51,6 +52,7 @@ def plot_learning_curves(
             "trial" and "fold" identify runs. None and NaN leave a gap.
         title: title of the figure.
         metrics: metrics to draw; None draws all metrics of the "eval" records.
+        dev_loss: name of the loss in the "eval" records.
     """
     if metrics is None:
         metrics = _metric_names(records)
@@ -67,7 +69,7 @@ def plot_learning_curves(
             line = {"color": color, "linewidth": 1.6}
             steps, losses = _series(run, "train", "loss")
             loss_axes.plot(steps, losses, label=name, **line, **_dots(steps))
-            steps, losses = _series(run, "eval", "loss")
+            steps, losses = _series(run, "eval", dev_loss)
             loss_axes.plot(steps, losses, linestyle="--", alpha=0.7, **line, **_dots(steps))
             for i, metric in enumerate(metrics):
                 steps, values = _series(run, "eval", metric)
@@ -97,7 +99,7 @@ def plot_learning_curves(
             if not any(np.isfinite(line.get_ydata()).any() for line in axes.lines):
                 axes.set_ylim(0, 1)
                 axes.text(0.5, 0.5, "nothing logged", ha="center", transform=axes.transAxes)
-        has_dev_loss = any(_series(run, "eval", "loss")[0].size for run in runs.values())
+        has_dev_loss = any(_series(run, "eval", dev_loss)[0].size for run in runs.values())
         _add_legends(
             loss_axes,
             metric_axes,

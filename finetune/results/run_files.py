@@ -44,7 +44,11 @@ def write_run_files(
         paths.append(os.path.join(config.results_dir, name))
         title = f"{config.model_name}: {config.tasks_label}"
         metrics = _main_metrics(results)
-        plot_learning_curves(paths[-1], log_records, title, metrics=metrics or None)
+        # The training loss of several tasks is a mean of theirs.
+        of_task = (
+            {} if len(config.task_names) > 1 else {"dev_loss": f"{config.task_names[0]}_loss"}
+        )
+        plot_learning_curves(paths[-1], log_records, title, metrics=metrics or None, **of_task)
     return paths
 
 

@@ -20,7 +20,8 @@ def test_learning_curves_are_of_the_main_metrics(
 ):
     drawn = []
 
-    def plot(path, records, title, *, metrics):
+    def plot(path, records, title, *, metrics, dev_loss):
+        assert dev_loss == "cola_loss"
         drawn.append(metrics)
 
     monkeypatch.setattr(run_files, "plot_learning_curves", plot)
