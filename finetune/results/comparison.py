@@ -85,9 +85,10 @@ def _notes(run: str, summary: Summary) -> list[str]:
     unit = "folds" if summary.by_fold else "trials"
     notes = []
     if summary.degenerate:
+        reasons = dict.fromkeys(t.reason for t in summary.degenerate if t.reason)
         notes.append(
             f"{run}: {len(summary.degenerate)} of {summary.num_trials} {unit} learned nothing "
-            "(counted)"
+            f"(counted){': ' if reasons else ''}{'; '.join(reasons)}"
         )
     if summary.unfinished:
         which = "; ".join(

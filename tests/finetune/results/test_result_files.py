@@ -251,7 +251,7 @@ def write_run(folder, model_name: str, tasks: str, trials: list[TrialResult]) ->
 
 
 def test_merged_table(tmp_path):
-    bad = trial(2, 50.0, status="degenerate")
+    bad = trial(2, 50.0, status="degenerate", reason="cola: predicts one label")
     paths = [
         write_run(tmp_path / "s", "small", "cola", [trial(1, 1.0), bad, DIVERGED]),
         write_run(tmp_path / "s", "small", "router", [fold(1, 80.0), fold(2, 90.0)]),
@@ -264,7 +264,8 @@ def test_merged_table(tmp_path):
         "| base | 50.00 (1) | - |\n"
         "\n"
         "Cells: median ± standard deviation (trials), or mean ± standard deviation (folds).\n"
-        "- small, cola: 1 of 3 trials learned nothing (counted)\n"
+        "- small, cola: 1 of 3 trials learned nothing (counted): "
+        "cola: predicts one label\n"
         "- small, cola: 1 of 3 trials did not finish (not counted): "
         "trial 3, seed 44, diverged\n"
     )
