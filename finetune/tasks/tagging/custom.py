@@ -52,8 +52,11 @@ class CustomTaggingSource(CustomSource):
         """The tags, or the types of spans."""
         spec = self._spec
         if spec.labels:
-            is_span = spec.level == SPAN
-            return Labels(spec, _types(spec.labels) if is_span else spec.labels)
+            # Tags, of whose types there is only one each; or types, which may look like tags.
+            are_tags = spec.level == SPAN and all(map(is_tag, spec.labels))
+            names = _types(spec.labels) if are_tags else spec.labels
+            is_outside = spec.level == SPAN and OUTSIDE in names
+            return Labels(spec, [x for x in names if not (is_outside and x == OUTSIDE)])
         path = self._files.path(TRAIN)
         examples = self._read(path, labeled=True)
         self._check_train(examples, path)

@@ -64,6 +64,12 @@ def test_labels_of_spans_may_be_given_as_types_or_tags(make_task):
     for labels in (["PER", "LOC"], ["O", "B-LOC", "I-LOC", "B-PER"]):
         task = make_task({"train.conll": SPANS}, "tagging", labels=labels)
         assert len(task.labels) == 9
+    # Types that look like tags, beside others.
+    mails = "a B-E-mail\nb B-X\nc O\n"
+    files = {"train.conll": mails, "dev.conll": mails}
+    task = make_task(files, "tagging", labels=["E-mail", "X", "O"])
+    assert len(load(task, "train")) == 1
+    assert {label.partition("-")[2] for label in task.labels} == {"E-mail", "X", ""}
 
 
 def test_words_to_predict_need_no_tags(make_task, tmp_path):
