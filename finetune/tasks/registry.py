@@ -150,7 +150,25 @@ def make_custom_task(
             f'{spec.source}: "group_column" of task {spec.name!r} has no effect: '
             "it is for --num_folds, and for a dev split that is held out of train"
         )
+    if config.num_folds:
+        _warn_of_unused_splits(config, spec, task)
     return task
+
+
+def _warn_of_unused_splits(config: FinetuningConfig, spec: TaskSpec, task: Task) -> None:
+    """Warns of what --num_folds does not evaluate on."""
+    # The flag has a warning of its own.
+    if spec.dev_fraction and not config.own_task_dev_fraction:
+        warn_once(
+            f'{spec.source}: "dev_fraction" of task {spec.name!r} has no effect with '
+            "--num_folds, which evaluates on folds of train"
+        )
+    others = [split for split in task.dev_splits if split in spec.files]
+    if others:
+        warn_once(
+            f"--num_folds evaluates on folds of train alone, not on {', '.join(others)} of "
+            f"task {spec.name!r}"
+        )
 
 
 def restore_tasks(

@@ -272,3 +272,14 @@ def test_a_header_where_files_have_none_is_warned_of(
 def test_groups_that_cannot_be_read_are_refused(make_task, kind, files, changes, message):
     with pytest.raises(UserError, match=message):
         load(make_task(files, kind, group_column="user", **changes), "train")
+
+
+def test_splits_that_folds_do_not_evaluate_are_warned_of(make_task, capsys):
+    folds = {"num_folds": 2}
+    make_task({"train.tsv": TRAIN}, "classification", folds, dev_fraction=0.3)
+    assert "\"dev_fraction\" of task 'mine' has no effect with --num_folds" in (
+        capsys.readouterr().err
+    )
+    files = {"train.tsv": TRAIN, "dev.tsv": TRAIN, "heldout.tsv": TRAIN}
+    make_task(files, "classification", folds)
+    assert "not on dev, heldout of task 'mine'" in capsys.readouterr().err
