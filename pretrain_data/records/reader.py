@@ -148,13 +148,13 @@ def _readable_spans(
     needs_counts: bool,
     flag: str,
     print_fn: Callable[[str], None],
-) -> tuple[list[RecordSpan], list[int]]:
-    """Returns the spans to read, and their numbers of records if needed."""
+) -> tuple[list[list[RecordSpan]], list[int]]:
+    """Returns the spans to read of each file, and the records of all spans if needed."""
     if not skip_bad_records:
         counts = count_records_by_file(files) if needs_counts else []
-        return [RecordSpan(path) for path in files], counts
+        return [[RecordSpan(path)] for path in files], counts
     scans = scan_good_records(files, max_seq_length, vocab_size, flag)
-    spans = [span for scan in scans for span in scan.spans]
+    spans = [list(scan.spans) for scan in scans]
     bad_records = [bad_record for scan in scans for bad_record in scan.bad_records]
     num_records = sum(scan.num_records for scan in scans)
     for bad_record in bad_records[:_MAX_BAD_RECORDS_SHOWN]:
@@ -169,36 +169,55 @@ def _readable_spans(
         built = counts.get(path, scan.num_records)
         if scan.num_records < built:
             print_fn(f"{path}: {scan.num_records:,} of the {built:,} records built are good.")
-    return spans, [span.count for span in spans]
+    return spans, [span.count for of_file in spans for span in of_file]
 
 
 def _epoch_records(
-    spans: list[RecordSpan],
+    spans_of_files: list[list[RecordSpan]],
     seed: int,
     epoch: tf.Tensor,
     shuffle_buffer_size: int,
     deterministic: bool,
     part: _Part | None,
 ) -> tf.data.Dataset:
-    """The serialized records of one epoch, or of a worker's part of it."""
+    """The serialized records of one epoch, or of a worker's part of it.
+
+    Files are shuffled, not their spans: then damage that is skipped moves the order by the
+    records that are lost, and a run that resumes without them does not read others again.
+    """
     # tf.random.set_seed would affect the seed of the shuffling.
     tf.compat.v1.get_default_graph().seed = None
+    spans = [span for of_file in spans_of_files for span in of_file]
     paths = tf.constant([span.path for span in spans])
     offsets = [span.offset for span in spans]
     # Without damage, every span is a whole file, which needs no offset.
     offset_of = tf.constant(offsets, tf.int64).__getitem__ if any(offsets) else lambda i: 0
     counts = tf.constant([span.count for span in spans], tf.int64)
-    order = tf.range(len(spans))
+    lengths = [len(of_file) for of_file in spans_of_files]
+    indices = tf.RaggedTensor.from_row_lengths(tf.range(len(spans)), lengths)
+    order = tf.range(len(lengths))
     key = tf.stack([tf.constant(seed, tf.int64), epoch])
     if shuffle_buffer_size:
         order = tf.random.experimental.stateless_shuffle(order, seed=key, alg="philox")
     starts, ends = tf.zeros_like(counts), counts
     if part is not None:
-        order, starts, ends = _overlaps(order, part)
+        in_order = tf.gather(indices, order).flat_values
+        overlapping, starts, ends = _overlaps(in_order, part)
+        order, _ = tf.unique(tf.gather(indices.value_rowids(), overlapping))
+
+    def read(span: tf.Tensor) -> tf.data.Dataset:
+        return read_span(paths[span], offset_of(span), ends[span]).skip(starts[span])
+
+    def read_file(file: tf.Tensor) -> tf.data.Dataset:
+        if set(lengths) == {1}:
+            return read(file)
+        return tf.data.Dataset.from_tensor_slices(indices[file]).flat_map(read)
+
+    num_files = len(lengths)
     records = tf.data.Dataset.from_tensor_slices(order).interleave(
-        lambda i: read_span(paths[i], offset_of(i), ends[i]).skip(starts[i]),
+        read_file,
         cycle_length=_FILES_READ_AT_ONCE if shuffle_buffer_size else 1,
-        num_parallel_calls=min(_FILES_READ_AT_ONCE, len(spans)) if shuffle_buffer_size else 1,
+        num_parallel_calls=min(_FILES_READ_AT_ONCE, num_files) if shuffle_buffer_size else 1,
         deterministic=deterministic,
     )
     if shuffle_buffer_size:

@@ -26,6 +26,7 @@ from tests.pretrain_data.records.shards import (
     make_record,
     read,
     truncate,
+    write_shard,
 )
 
 
@@ -187,6 +188,19 @@ def test_several_bad_records_in_several_files(records, tmp_path):
     good = sorted(set(range(10, 10 + TOTAL)) - lost)
     assert [i for batch in flat for i in batch if i] == good
     assert messages[-1] == f"Skipping 4 bad records, reading {len(good)} good ones."
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_resumed_run_without_a_bad_record_reads_on_where_it_was(tmp_path, seed):
+    for shard in range(4):
+        write_shard(tmp_path / f"data-{shard}", range(100 * shard + 10, 100 * shard + 110))
+    pattern = f"{tmp_path}/data-*"
+    settings = {"seed": seed, "shuffle_buffer_size": 8, "batch_size": 4}
+    first = {i for batch in read(pattern, 50, **settings) for i in batch}
+    flip(tmp_path / "data-2", 60 * RECORD_BYTES + 20)
+    settings |= {"skip_bad_records": True, "print_fn": lambda message: None}
+    rest = {i for batch in read(pattern, 49, start_example=200, **settings) for i in batch}
+    assert len(first & rest) <= 4
 
 
 def test_an_error_of_records_that_are_whole_is_left_as_it_is(records):
