@@ -12,7 +12,7 @@ from electra_tf.config.saved_config import load_saved_config
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_not_input
-from pretrain_data.records.files import find_record_files
+from pretrain_data.records.files import file_identity, find_record_files
 from pretrain_data.records.manifest import HELD_OUT_DIR, load_manifest
 from pretrain_data.records.source import RecordFiles
 
@@ -83,9 +83,9 @@ def held_out_records(config: PretrainingConfig) -> RecordFiles | None:
 
 def warn_of_trained_files(training: RecordFiles, held_out: RecordFiles) -> None:
     """Warns of files that are both trained and evaluated on."""
-    trained = set(map(os.path.abspath, training.files()))
+    trained = set(map(file_identity, training.files()))
     files = held_out.files()
-    common = [path for path in files if os.path.abspath(path) in trained]
+    common = [path for path in files if file_identity(path) in trained]
     if common:
         warn_once(
             f"{len(common)} of {len(files)} evaluated files are trained on, such as "
@@ -100,10 +100,10 @@ def warn_of_evaluated_shards(config: PretrainingConfig, evaluated: RecordFiles) 
     """
     try:
         training = training_records(config, discard)
-        trained = set(map(os.path.abspath, training.files()))
+        trained = set(map(file_identity, training.files()))
     except UserError:
         return  # a trained model is evaluated without them
-    if trained != set(map(os.path.abspath, evaluated.files())):
+    if trained != set(map(file_identity, evaluated.files())):
         warn_of_trained_files(training, evaluated)
 
 

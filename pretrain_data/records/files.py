@@ -27,7 +27,8 @@ _HASHED_BYTES = 1 << 22
 def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -> list[str]:
     """Resolves glob patterns to files, sorted within each pattern.
 
-    A file that several patterns match, however they spell its folder, is listed once. The
+    A file that several patterns match, however they spell its folder or by links, is listed
+    once. The
     characters of a folder that exists mean themselves: `data[1]/*` are the files of `data[1]`.
 
     Args:
@@ -55,11 +56,15 @@ def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -
                     f"{flag}: {path} is a folder: pass files, such as "
                     "DATA_DIR/pretrain_tfrecords/pretrain_data.tfrecord*"
                 )
-            identity = path if is_remote(path) else os.path.abspath(path)
-            files.setdefault(identity, path)
+            files.setdefault(file_identity(path), path)
     if not files:
         raise UserError(f"{flag} is empty.")
     return list(files.values())
+
+
+def file_identity(path: str) -> str:
+    """Returns what all paths of a file have in common, also those by links."""
+    return path if is_remote(path) else os.path.realpath(path)
 
 
 def fingerprint(files: Sequence[str]) -> str:

@@ -115,6 +115,8 @@ def test_a_file_of_several_patterns_is_read_once(records, tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     spellings = ("data-0", "./data-[0]", f"{tmp_path}/./data-0", f"{tmp_path}//data-0")
     assert find_record_files(",".join(spellings)) == ["data-0"]
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert find_record_files("data-0,link/data-[0]") == ["data-0"]
     assert read(",".join(spellings), 2) == once
 
 
