@@ -11,6 +11,7 @@ from electra_tf.config.nonfinite import SKIP
 from electra_tf.config.phases import Phase, Stage, steps_by_length, training_phases
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.recorded_settings import Change
+from electra_tf.config.resumption import DATA
 from electra_tf.pretraining_evaluation import HeldOutEvaluator, HeldOutResult
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.pretraining_records import PretrainingRecords
@@ -126,7 +127,7 @@ def describe_moved_position(
     step: int,
     records: PretrainingRecords,
 ) -> list[str]:
-    """Returns a line on the examples that changed settings skip or repeat, if any.
+    """Returns a line on the examples that changes skip or repeat, if any.
 
     The position in the records is the number of steps at their length times the batch size.
     The steps at a length depend on the number of all steps, and on the curriculum.
@@ -140,7 +141,15 @@ def describe_moved_position(
     """
     recorded = {each.name: each.recorded for each in changes if each.name in _POSITION_SETTINGS}
     phase = next((p for p in training_phases(config, stages) if step < p.end_step), None)
-    if not recorded or phase is None:
+    if phase is None:
+        return []
+    if any(each.name == DATA for each in changes):
+        position = _steps_at(config, phase.seq_length, step) * config.train_batch_size
+        return [
+            f"Data:    other records than before; reading starts after their example "
+            f"{position:,} of {phase.seq_length} tokens, as if those before had been read"
+        ] * (position > 0)
+    if not recorded:
         return []
     before = dataclasses.replace(config, **recorded)
     steps, read = (_steps_at(each, phase.seq_length, step) for each in (config, before))

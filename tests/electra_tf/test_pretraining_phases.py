@@ -123,3 +123,15 @@ def test_examples_that_another_batch_size_skips_or_repeats_are_counted(make_conf
     assert describe(60, 40, "num_train_steps") == []
     (line,) = describe([], 60, "length_curriculum", **short)
     assert line.endswith("60 steps of 8 have read 480, so 400 examples are trained on again")
+
+
+def test_other_records_are_read_from_where_the_run_is(make_config):
+    config = make_config(num_train_steps=100, train_batch_size=8)
+    change = Change("data", {"16": "a"}, {"16": "b"}, "training")
+
+    def describe(step: int) -> list[str]:
+        return describe_moved_position(config, [Stage("all", 100)], [change], step, None)
+
+    (line,) = describe(10)
+    assert "reading starts after their example 80 of 16 tokens" in line
+    assert describe(0) == []
