@@ -89,6 +89,7 @@ def changes_of_resumed_run(
         change._replace(influence=EVALUATION) if change.name == HELD_OUT else change
         for change in changed_settings(PretrainingConfig, recorded, settings)
     ]
+    _refuse_other_optimizer(changes)
     refused = [
         change
         for change in changes
@@ -103,6 +104,18 @@ def changes_of_resumed_run(
             + "\n  ".join(change.describe() for change in refused)
         )
     return changes
+
+
+def _refuse_other_optimizer(changes: Sequence[Change]) -> None:
+    """Raises UserError if the optimizer in a checkpoint is not the one of the run."""
+    for change in changes:
+        scaled = "mixed_float16" in (change.recorded, change.given)
+        if change.name == "optimizer" or (change.name == "precision" and scaled):
+            raise UserError(
+                f"The checkpoint has the state of another optimizer ({change.describe()}): "
+                "restore the setting, or start a new run (another --model_name) from its "
+                "weights with --init_checkpoint"
+            )
 
 
 def missing_record(model_dir: str) -> str:
