@@ -1,5 +1,6 @@
 """Pre-training from batches to checkpoints, and evaluation of checkpoints."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -41,6 +42,7 @@ from electra_tf.pretraining_setup import (
     data_statistics,
     describe_held_out,
     describe_run,
+    kept_origin,
     open_log,
     remove_debug_run,
     require_same_stage,
@@ -170,7 +172,8 @@ def _train(
     is_known = resumed and bool(statistics)
     if not is_known or {DATA, VOCABULARY} & {each.name for each in changes}:
         statistics = data_statistics(config, vocabulary, records)
-    checkpoints.write_description(settings, vocabulary.path)
+    origin = kept_origin(config) if resumed else {}
+    checkpoints.write_description({**settings, **origin}, vocabulary.path)
     log = open_log(config, settings, statistics, first_step, run)
     log.settings(first_step, [each for each in changes if each.influence != NOTHING])
     phases = PretrainingPhases(
@@ -207,7 +210,7 @@ def _train(
         print_fn(line)
     if isinstance(log, TrainLog):
         print_fn(f"Log:         {log.path}")
-        print_fn(f"TensorBoard: tensorboard --logdir {log.tensorboard_dir}")
+        print_fn(f"TensorBoard: tensorboard --logdir {shlex.quote(log.tensorboard_dir)}")
     return result.values
 
 

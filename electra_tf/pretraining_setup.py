@@ -1,6 +1,8 @@
 """What comes before the first step of pre-training: settings, weights, description, log."""
 
 import dataclasses
+import glob
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +22,8 @@ from electra_tf.config.resumption import (
     VOCABULARY,
     WORDS,
 )
-from electra_tf.config.saved_config import load_saved_config
+from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
+from electra_tf.config.trained_positions import TRAINED_POSITIONS
 from electra_tf.flops.counting import model_flops_by_phase, train_flops_per_step
 from electra_tf.flops.gpu_peaks import peak_bfloat16_flops
 from electra_tf.interop.initialization import initialize_from_checkpoint, resume_authors_run
@@ -37,18 +40,32 @@ from electra_tf.training.checkpoints.authors_files import (
     has_own_checkpoint,
 )
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
+from electra_tf.training.checkpoints.checkpoint_files import CHECKPOINT_NAME
 from electra_tf.training.distribution.context import DistributionContext, describe_devices
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.monitoring.health import facts_of
-from electra_tf.training.monitoring.log import SilentLog, TrainLog, Utilization
-from electra_tf.training.monitoring.run_info import write_run_info
+from electra_tf.training.monitoring.log import (
+    TENSORBOARD_DIR,
+    SilentLog,
+    TrainLog,
+    Utilization,
+)
+from electra_tf.training.monitoring.run_info import (
+    LOG_FILE,
+    RUN_INFO_FILE,
+    SENTENCES_FILE,
+    write_run_info,
+)
 from electra_tf.training.monitoring.trackers import open_trackers
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import remove_files
 from electra_tf.util.temporaries import remove_folder
 
 # Number of examples from which the frequencies of frequent tokens are estimated.
 _SAMPLED_EXAMPLES = 1000
+# Files of a run in its folder, beside checkpoints and its vocabulary.
+_FILES_OF_RUNS = ("checkpoint", CONFIG_FILE, LOG_FILE, SENTENCES_FILE, RUN_INFO_FILE)
 # Segments of a record, which its segment_ids number.
 _NUM_SEGMENTS = 2
 
@@ -91,7 +108,9 @@ def run_settings(
 
 
 def remove_debug_run(model_dir: str, workers: Workers) -> None:
-    """Removes the folder of an earlier debug run: as with the authors, each starts anew.
+    """Removes the files of an earlier debug run: as with the authors, each starts anew.
+
+    Only what a run writes: other runs and data may be in folders below, or beside.
 
     Raises:
         UserError: the folder has checkpoints of a run that was not one of debug mode.
@@ -104,8 +123,28 @@ def remove_debug_run(model_dir: str, workers: Workers) -> None:
         )
     workers.barrier()
     if is_debug and workers.is_chief:
-        remove_folder(model_dir)
+        remove_folder(os.path.join(model_dir, TENSORBOARD_DIR))
+        remove_files(
+            *glob.iglob(os.path.join(glob.escape(model_dir), f"{CHECKPOINT_NAME}-*")),
+            *(os.path.join(model_dir, name) for name in _FILES_OF_RUNS),
+        )
     workers.barrier()
+
+
+def kept_origin(config: PretrainingConfig) -> dict[str, Any]:
+    """Returns what a resumed run keeps of its record: where its weights came from.
+
+    `--init_checkpoint` is not loaded again, whatever it is, and position embeddings stay
+    trained when sequences become shorter.
+    """
+    saved = load_saved_config(config.model_dir)
+    if saved is None:
+        return {}
+    recorded = saved.hyperparameters
+    used = (recorded.get(name) or 0 for name in ("max_seq_length", TRAINED_POSITIONS))
+    kept = {"init_checkpoint": recorded.get("init_checkpoint")}
+    longest = max(used)
+    return kept | ({TRAINED_POSITIONS: longest} if longest > config.max_seq_length else {})
 
 
 def restore(

@@ -14,7 +14,8 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_object
 
 # Key of the `config.json` of a fine-tuned model: number of positions that pre-training or
-# fine-tuning has used; missing if that of pre-training is unknown.
+# fine-tuning has used; missing if that of pre-training is unknown. Also of a pre-trained model
+# that had longer sequences once.
 TRAINED_POSITIONS = "trained_positions"
 # Name and data folder in the settings of pre-trained models that were converted. They do not
 # have the length of their pre-training, which other formats do not record.
@@ -34,7 +35,9 @@ def trained_positions(saved: Mapping[str, Any]) -> int | None:
     while "electra_objective" in saved:
         if all(saved.get(name) == value for name, value in CONVERTED.items()):
             return None
-        longest = max(longest, saved.get("max_seq_length", 0))
+        # The second is recorded by a run whose sequences have become shorter.
+        lengths = (saved.get(name) or 0 for name in ("max_seq_length", TRAINED_POSITIONS))
+        longest = max(longest, *lengths)
         before = saved.get("init_checkpoint")
         if not before:
             return longest

@@ -379,11 +379,14 @@ def to_json(content: Mapping[str, Any]) -> bytes:
 
 def check_model_name(name: str) -> None:
     """Raises UserError unless --model_name stays in DATA_DIR/models, at any depth."""
-    if os.path.isabs(name) or os.pardir in pathlib.PurePath(name).parts:
+    parts = pathlib.PurePath(name).parts
+    if os.path.isabs(name) or os.pardir in parts:
         raise UserError(
             f"--model_name={name} points outside DATA_DIR/models: pass a name, or another "
             "folder as --model_dir"
         )
+    if name and not parts:
+        raise UserError(f"--model_name={name} is DATA_DIR/models itself: pass a name")
 
 
 def check_plain_name(name: object, kind: str, source: str) -> None:

@@ -305,9 +305,15 @@ def test_a_debug_run_starts_anew_and_leaves_other_runs_alone(make_config):
     elsewhere = folder.with_name("elsewhere")
     folder.rename(elsewhere)
     folder.symlink_to(elsewhere)
+    below = elsewhere / "another_run"
+    below.mkdir()
+    (below / "ckpt-9.index").touch()
+    (elsewhere / "ckpt-8.index").touch()
     pretraining_runs.train(config, quiet)
     assert [record["step"] for record in log_records(config)] == [1]
     assert (elsewhere / "ckpt-1.index").stat().st_size
+    assert not (elsewhere / "ckpt-8.index").exists()
+    assert (below / "ckpt-9.index").exists()
 
 
 def test_evaluation_writes_text_json_and_pickle(

@@ -1,5 +1,8 @@
 """What a run records and prints before its first step."""
 
+import dataclasses
+import json
+import pathlib
 import types
 from contextlib import nullcontext
 
@@ -11,6 +14,7 @@ from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.hyperparameters import TRAINING
 from electra_tf.config.phases import Stage
 from electra_tf.config.recorded_settings import Change
+from electra_tf.config.resumption import changes_of_resumed_run
 from electra_tf.flops.counting import model_flops_per_step
 from electra_tf.objectives.two_stage import TwoStage
 from electra_tf.pretraining_setup import (
@@ -19,6 +23,7 @@ from electra_tf.pretraining_setup import (
     _warn_of_one_segment,
     data_statistics,
     describe_held_out,
+    kept_origin,
     require_same_stage,
     run_settings,
     utilization_of,
@@ -162,3 +167,50 @@ def test_records_without_text_are_refused(make_config, vocabulary, skip_bad_reco
     config = make_config(vocab_size=vocabulary.size, skip_bad_records=skip_bad_records)
     with pytest.raises(UserError, match="1 file in data contain only special tokens"):
         data_statistics(config, vocabulary, records)
+
+
+def record(config, **hyperparameters) -> None:
+    folder = pathlib.Path(config.model_dir)
+    folder.mkdir(exist_ok=True, parents=True)
+    content = {"hyperparameters": hyperparameters, "variables": {}}
+    (folder / "config.json").write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("recorded", "kept"),
+    [
+        ({"init_checkpoint": "long", "max_seq_length": 16}, {"init_checkpoint": "long"}),
+        ({"max_seq_length": 8}, {"init_checkpoint": None}),
+        ({"max_seq_length": 64}, {"init_checkpoint": None, "trained_positions": 64}),
+        (
+            {"max_seq_length": 8, "trained_positions": 32},
+            {"init_checkpoint": None, "trained_positions": 32},
+        ),
+    ],
+)
+def test_a_resumed_run_keeps_where_its_weights_came_from(make_config, recorded, kept):
+    config = make_config(init_checkpoint="another")
+    assert kept_origin(config) == {}
+    record(config, **recorded)
+    assert kept_origin(config) == kept
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ({"optimizer": "lamb"}, {}),
+        ({}, {"precision": "mixed_float16"}),
+        ({"precision": "mixed_float16"}, {"precision": "mixed_bfloat16"}),
+    ],
+)
+def test_changes_that_no_checkpoint_can_follow_are_refused(make_config, before, now):
+    (name,) = {*before, *now}
+    config = make_config(allow_changed_settings=(name,), **now)
+    record(config, **dataclasses.asdict(make_config(**before)))
+    with pytest.raises(UserError, match=rf"another optimizer \({name}.*--init_checkpoint"):
+        changes_of_resumed_run(config, dataclasses.asdict(config))
+    # Weights are float32 either way.
+    config = make_config(precision="mixed_bfloat16", allow_changed_settings=("precision",))
+    record(config, **dataclasses.asdict(make_config()))
+    (change,) = changes_of_resumed_run(config, dataclasses.asdict(config))[-1:]
+    assert change.name == "precision"

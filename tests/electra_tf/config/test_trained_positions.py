@@ -24,6 +24,7 @@ FINETUNED = {"task_names": ["cola"], "max_seq_length": 512}
     [
         (PRETRAINED, 128),
         ({**PRETRAINED, "data_dir": "."}, 128),
+        ({**PRETRAINED, "max_seq_length": 64, "trained_positions": 128}, 128),
         # What this was trained on before may have been longer.
         ({**PRETRAINED, "init_checkpoint": "gone"}, None),
         ({**PRETRAINED, "model_name": "converted", "data_dir": "."}, None),
