@@ -24,7 +24,7 @@ class TaskKind:
         servable: class (model, task, max_seq_length) of exported models.
         make_custom: function (config, spec, tokenizer) -> Task, for custom tasks.
         make_built_in: function (config, name, tokenizer) -> Task, for `built_in` tasks.
-        built_in: names of the authors' tasks.
+        built_in: names of the built-in tasks, which are the authors' and a few of their kinds.
         file_formats: supported formats of a custom task's files.
         required_columns, optional_columns: roles of columns.
         list_columns: roles whose values are lists: in one column, or one column per value.
