@@ -16,7 +16,7 @@ from electra_tf.util.files import read_json
 CONFIG_FILE = "config.json"
 MODEL_TYPE = "electra"
 # Our activations by theirs; the first of ours is the one that is written.
-ACTIVATIONS = {
+HF_ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_python": "gelu",
     "gelu_new": "gelu_tanh",
@@ -107,15 +107,15 @@ def _encoder_config(config: Mapping[str, Any], path: str) -> EncoderConfig:
         if config.get(name) not in (None, only):
             raise UserError(f"{path}: {name} must be {only!r}, not {config[name]!r}")
     activation = config.get("hidden_act", "gelu")
-    if not isinstance(activation, str) or activation not in ACTIVATIONS:
+    if not isinstance(activation, str) or activation not in HF_ACTIVATIONS:
         raise UserError(
-            f"{path}: hidden_act must be one of {', '.join(ACTIVATIONS)}, not {activation!r}"
+            f"{path}: hidden_act must be one of {', '.join(HF_ACTIVATIONS)}, not {activation!r}"
         )
     given = {**_DEFAULTS, **{name: config[name] for name in _SAME if name in config}}
     epsilon = config.get("layer_norm_eps", EncoderConfig.layer_norm_epsilon)
     try:
         return EncoderConfig(
-            **given, hidden_act=ACTIVATIONS[activation], layer_norm_epsilon=epsilon
+            **given, hidden_act=HF_ACTIVATIONS[activation], layer_norm_epsilon=epsilon
         )
     except UserError as error:
         message = str(error).replace("layer_norm_epsilon", "layer_norm_eps")  # its name there
@@ -125,10 +125,18 @@ def _encoder_config(config: Mapping[str, Any], path: str) -> EncoderConfig:
 def huggingface_config(
     encoder: EncoderConfig, architecture: str, pad_token_id: int, **more: Any
 ) -> dict[str, Any]:
-    """Returns the `config.json` of an encoder with the head of `architecture`."""
-    activation = next(
-        theirs for theirs, ours in ACTIVATIONS.items() if ours == encoder.hidden_act
-    )
+    """Returns the `config.json` of an encoder with the head of `architecture`.
+
+    Raises:
+        UserError: transformers has no such activation.
+    """
+    activations = {ours: theirs for theirs, ours in reversed(HF_ACTIVATIONS.items())}
+    if encoder.hidden_act not in activations:
+        raise UserError(
+            f"hidden_act={encoder.hidden_act!r} has no name in transformers: it cannot be "
+            "written in Hugging Face's format"
+        )
+    activation = activations[encoder.hidden_act]
     return {
         "architectures": [architecture],
         "model_type": MODEL_TYPE,
