@@ -30,9 +30,9 @@ class ScoredTrial(NamedTuple):
 
     @property
     def value(self) -> float:
-        """Mean of the tasks' main metrics on their first splits; -inf without any.
+        """Mean of the tasks' main metrics on their first splits, as `--keep_best` takes it.
 
-        As `--keep_best` chooses weights.
+        -inf if one is undefined, and 0 for trials that were not evaluated.
         """
         values: dict[str, float] = {}
         for key, metrics in self.result.metrics.items():

@@ -257,7 +257,10 @@ class QATask(Task):
         answers = {self._answer(decoded) for decoded in self.decode(data, outputs)}
         if len(data.examples) < 2 or len(answers) > 1:
             return None
-        return f"predicts the answer {answers.pop()!r} for every question"
+        (answer,) = answers
+        if all(answer in (example.answers or ("",)) for example in data.examples):
+            return None
+        return f"predicts the answer {answer!r} for every question"
 
     def _answer(self, decoded: DecodedAnswer) -> str:
         is_null = self.v2 and decoded.null_odds > self.config.qa_na_threshold

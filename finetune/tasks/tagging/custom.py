@@ -52,7 +52,7 @@ class CustomTaggingSource(CustomSource):
         """The tags, or the types of spans."""
         spec = self._spec
         if spec.labels:
-            # Tags, of whose types there is only one each; or types, which may look like tags.
+            # Tags stand for their types; without tags alone, labels are types, such as E-mail.
             are_tags = spec.level == SPAN and all(map(is_tag, spec.labels))
             names = _types(spec.labels) if are_tags else spec.labels
             is_outside = spec.level == SPAN and OUTSIDE in names

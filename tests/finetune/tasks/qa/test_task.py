@@ -1,5 +1,6 @@
 """The task as a whole: from files to scores and submissions."""
 
+import dataclasses
 import gzip
 import json
 import pathlib
@@ -90,6 +91,8 @@ def test_squad_2(make_config, tokenizer, raw_squad):
     assert task.degenerate(data, outputs) is None
     all_null = answers(data, spans, [5.0] * 3)
     assert task.degenerate(data, all_null) == "predicts the answer '' for every question"
+    unanswerable = [dataclasses.replace(each, answers=()) for each in data.examples]
+    assert task.degenerate(dataclasses.replace(data, examples=unanswerable), all_null) is None
 
 
 @pytest.mark.parametrize("name", ["squad", "squadv1"])
