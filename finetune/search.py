@@ -125,6 +125,8 @@ def _check(config: FinetuningConfig) -> None:
     for name in ("do_predict", "write_test_outputs"):
         if getattr(config, name):
             raise UserError(f"{FLAG} only chooses hyperparameters: remove --{name}")
+    if config.ensemble_size > 1:
+        raise UserError(f"{FLAG} only chooses hyperparameters: remove --ensemble_size")
     if config.num_trials < 0:
         raise UserError(f"{FLAG} needs a positive --num_trials, not {config.num_trials}")
     if config.strategy == MULTI_WORKER:

@@ -20,6 +20,8 @@ RETIRED: Mapping[str, str] = {
     "write_distill_outputs": "outputs for distillation are not supported",
 }
 SEARCH = "hparam_search"
+# What is scored, and on what, beside the tasks of --own_task_kind.
+_SCORED = ("task_names", "task_spec", "num_folds")
 # What may be remote; `flags.remote.finetuning_folders` copies folders.
 REMOTE = {
     "data_dir": Role.ITSELF,
@@ -71,8 +73,8 @@ def search_grid(flag_values: flags.FlagValues = flags.FLAGS) -> dict[str, list[A
     """Returns the values of `--hparam_search` by hyperparameter; None if it is not given.
 
     Raises:
-        UserError: it is not valid JSON, a name is unknown or does not change scores, or a value
-            is invalid.
+        UserError: it is not valid JSON, a name is unknown, does not change scores or changes
+            what is scored, or a value is invalid.
     """
     text = flag_values[SEARCH].value
     if text is None:
@@ -96,6 +98,11 @@ def search_grid(flag_values: flags.FlagValues = flags.FLAGS) -> dict[str, list[A
                 f"{name!r} in --{SEARCH} is not a hyperparameter that changes scores.{hint}"
             )
         where = f"{name} in --{SEARCH}"
+        if name in _SCORED or name.startswith("own_task_"):
+            raise UserError(
+                f"{where} changes what is scored, so scores could not be compared: pass "
+                f"--{name} by itself, and search once for each value"
+            )
         if not isinstance(values, list) or not values:
             raise UserError(f"{where} must be a list of values, not {values!r}")
         field = searchable[name]

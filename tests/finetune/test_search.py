@@ -163,6 +163,7 @@ def test_a_damaged_record_of_combinations_is_refused(given, runs, tmp_path):
         ({"do_eval": False}, GRID, "needs training and evaluation"),
         ({"num_trials": -1}, GRID, "needs a positive --num_trials, not -1"),
         ({"write_test_outputs": True}, GRID, "remove --write_test_outputs"),
+        ({"num_trials": 2, "ensemble_size": 2}, GRID, "remove --ensemble_size"),
     ],
 )
 def test_bad_searches_are_refused_before_any_run(given, runs, changes, grid, message):

@@ -114,6 +114,8 @@ def test_a_grid_has_values_of_the_types_of_hyperparameters():
         ("{}", "--hparam_search must be a JSON object such as .*, not {}"),
         ('{"learning_rat": [1]}', "'learning_rat' .* changes scores.* mean 'learning_rate'"),
         ('{"data_dir": ["a"]}', "'data_dir' in --hparam_search is not a hyperparameter that"),
+        ('{"own_task_metric": ["f1"]}', "own_task_metric in --hparam_search changes what is"),
+        ('{"num_folds": [2, 3]}', "num_folds in --hparam_search changes what is scored"),
         ('{"learning_rate": 1}', "learning_rate in --hparam_search must be a list of values"),
         ('{"learning_rate": []}', "learning_rate in --hparam_search must be a list of values"),
         ('{"learning_rate": ["a"]}', "learning_rate in --hparam_search must be a number"),
