@@ -87,6 +87,8 @@ class Predictor:
             data: rows of features.
             batch_size: rows per batch over all replicas, rounded up to a multiple of them.
         """
+        if not data.rows:  # of questions about contexts without tokens
+            return []
         # Put back when all are read: an iterator that an error stops is not at its start.
         batches = self._batches.pop((task.name, data.split), None)
         if batches is None or batches.rows is not data.rows or batches.batch_size != batch_size:

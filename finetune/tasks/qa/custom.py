@@ -145,6 +145,7 @@ class CustomQATask(QATask):
                 question=record.text("question"),
                 answers=[answer.text for answer in answers],
                 located=answers[0] if answers else None,
+                others=() if self._authors_answer_check else answers[1:],
                 is_impossible=not answers,
                 group=record.group(GROUP),
             )

@@ -14,6 +14,9 @@ from finetune.data.raw_examples import valid_text
 _SEPARATORS = " \t\r\n\u202f"
 _WORD = re.compile(f"[^{_SEPARATORS}]+")
 NOT_FOUND = "answer not found in the context"
+MISPLACED = "answer_start at which the context has another text: another place is learned"
+# Units of offsets that are not of characters: encodings, and bytes of a unit.
+_UNITS = (("utf-16-le", 2), ("utf-8", 1))
 NO_ANSWER = "no answer given, in a task where every question has one"
 REPEATED_ID = "question id given more than once"
 
@@ -127,6 +130,7 @@ class QuestionCollector:
         located: GivenAnswer | None,
         is_impossible: bool = False,
         group: str | None = None,
+        others: Sequence[GivenAnswer] = (),
     ) -> None:
         """Adds a question.
 
@@ -138,6 +142,7 @@ class QuestionCollector:
             located: the answer to train on; None if unknown.
             is_impossible: whether the question is unanswerable; ignored unless `v2`.
             group: group of the example; None is its context.
+            others: answers to train on if `located` is not in the context.
         """
         if qas_id in self._ids:
             self._report.add(REPEATED_ID, id=qas_id)
@@ -145,7 +150,12 @@ class QuestionCollector:
         is_impossible = is_impossible and self._v2
         span = None
         if not is_impossible and located is not None:
-            span = self._find(context, located)
+            placed = self._placed(context, located, qas_id)
+            span = self._find(context, placed)
+            for other in others if span is None else ():
+                if (span := self._find(context, other)) is not None:
+                    located = other
+                    break
             if span is None:
                 where = {"id": qas_id, "answer": located.text, "start": located.start}
                 self._report.add(NOT_FOUND, **where, dropped=self._is_training)
@@ -169,6 +179,37 @@ class QuestionCollector:
                 group=context.text if group is None else group,
             )
         )
+
+    def _placed(self, context: Context, answer: GivenAnswer, qas_id: str) -> GivenAnswer:
+        """Returns an answer at another place that has its text, if its own has not.
+
+        That is where its offset leads in UTF-16 or UTF-8, else the nearest one. As the authors
+        do, built-in tasks go by the words at the offset.
+        """
+        text, start = valid_text(answer.text), answer.start
+        if not self._within_words or start is None or answer.end is not None:
+            return answer
+        start += len(text) - len(text.lstrip())
+        text = text.strip()
+        there = context.text[max(start, 0) : start + len(text)]
+        pattern = r"\s+".join(map(re.escape, text.split()))
+        if not pattern or there.casefold() == text.casefold():
+            return GivenAnswer(text, start) if pattern else answer
+        places = [m.start() for m in re.finditer(pattern, context.text, re.IGNORECASE)]
+        if not places:
+            return answer
+        encoded = (
+            len(context.text.encode(name)[: size * start].decode(name, "ignore"))
+            for name, size in _UNITS
+        )
+        place = next((each for each in encoded if each in places), None)
+        if place is None:
+            place = min(places, key=lambda each: abs(each - start))
+        if place != start:
+            self._report.add(
+                MISPLACED, id=qas_id, answer=text, start=answer.start, learned=place
+            )
+        return GivenAnswer(text, place)
 
     def _find(self, context: Context, answer: GivenAnswer) -> tuple[int, int, str] | None:
         text = valid_text(answer.text)
@@ -200,7 +241,9 @@ class QuestionCollector:
         found = " ".join(words[first : last + 1])
         if not self._authors_answer_check:
             found = " ".join(found.split())
-        if " ".join(text.split()).lower() not in found.lower():
+        # The lower case of a final sigma depends on what follows it.
+        lower = str.casefold if self._within_words else str.lower
+        if lower(" ".join(text.split())) not in lower(found):
             return None
         start_of_word = 1 + max(context.text.rfind(each, 0, start) for each in _SEPARATORS)
         return first, last, context.text[start_of_word:start]

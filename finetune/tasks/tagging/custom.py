@@ -54,6 +54,8 @@ class CustomTaggingSource(CustomSource):
         if spec.labels:
             # Tags stand for their types; without tags alone, labels are types, such as E-mail.
             are_tags = spec.level == SPAN and all(map(is_tag, spec.labels))
+            # Types such as S-Bahn and E-Mail look like tags; none of them begins a span.
+            are_tags &= any(x == OUTSIDE or x.startswith(("B-", "I-")) for x in spec.labels)
             names = _types(spec.labels) if are_tags else spec.labels
             is_outside = spec.level == SPAN and OUTSIDE in names
             return Labels(spec, [x for x in names if not (is_outside and x == OUTSIDE)])

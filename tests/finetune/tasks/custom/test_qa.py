@@ -8,7 +8,9 @@ import pytest
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.data.features import DataReport
+from finetune.predictor import Predictor
 from finetune.tasks.base import SplitData
+from finetune.tasks.qa.examples import MISPLACED
 
 NO_EVAL = {"do_eval": False}
 COLUMNS = {"question": "q", "context": "c", "answers": "a"}
@@ -198,3 +200,38 @@ def test_bad_records_are_named(make_task, record, message):
 def test_layouts_and_extensions_agree(make_task):
     with pytest.raises(UserError, match=r'end in \.jsonl or \.jsonl\.gz; "format" .* mrqa'):
         make_task({"train.json": json.dumps(SQUAD)}, "qa", format="mrqa")
+
+
+@pytest.mark.parametrize(
+    ("context", "answers", "start", "learned"),
+    [
+        # UTF-16 counts the smileys twice; the second place is that of another city.
+        ("😀😀😀北京好，北京美。", "北京", 6, "😀😀😀"),
+        ("the  the cat", " the", 4, ""),
+        ("Η εταιρεία Γ.Σ.Α.Ε. ιδρύθηκε.", "Γ.Σ", 11, ""),
+        ("The U.S. won.", ["USA", "U.S."], None, ""),
+    ],
+)
+def test_answers_are_found_where_they_are(make_task, context, answers, start, learned):
+    record = {"q": "who?", "c": context, "a": answers, "at": start}
+    columns = {**COLUMNS, "answer_start": "at"}
+    files = {"train.jsonl": jsonl(record)}
+    task = make_task(files, "qa", NO_EVAL, columns=columns, dev_fraction=0)
+    report = DataReport("mine", "train")
+    (example,) = task.load("train", report)
+    assert example.answer_prefix == learned
+    if context.startswith("the"):
+        assert example.start_position == 1
+    (found,) = report.problems.get(MISPLACED, [{}])
+    assert found.get("learned") == (3 if learned else None)
+
+
+def test_contexts_without_tokens_have_no_rows(make_task):
+    records = [{"q": "who?", "c": "\u200b", "a": ""}, {"q": "who?", "c": "\u200b", "a": ""}]
+    train = jsonl({"q": "who?", "c": "me", "a": "me"})
+    files = {"train.jsonl": train, "dev.jsonl": jsonl(*records)}
+    task = make_task(files, "qa", columns=COLUMNS)
+    data = SplitData("dev", examples := load(task, "dev"), [])
+    assert task.featurize(examples, is_training=False, report=DataReport("mine", "dev")) == []
+    assert Predictor.predict(None, task, data, 8) == []
+    assert len(task.predictions(data, [])) == 2

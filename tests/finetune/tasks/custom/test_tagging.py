@@ -70,6 +70,9 @@ def test_labels_of_spans_may_be_given_as_types_or_tags(make_task):
     task = make_task(files, "tagging", labels=["E-mail", "X", "O"])
     assert len(load(task, "train")) == 1
     assert {label.partition("-")[2] for label in task.labels} == {"E-mail", "X", ""}
+    trains = {name: text.replace("-X", "-S-Bahn") for name, text in files.items()}
+    task = make_task(trains, "tagging", labels=["E-mail", "S-Bahn"])
+    assert {label.partition("-")[2] for label in task.labels} == {"E-mail", "S-Bahn", ""}
 
 
 def test_words_to_predict_need_no_tags(make_task, tmp_path):
