@@ -5,12 +5,18 @@ import dataclasses
 import json
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NoReturn
 
 import numpy as np
 
 from electra_tf.interop.completeness import without_unknown_arrays
 from electra_tf.interop.formats import ConversionConfig, find_format, make_format, named_format
+from electra_tf.interop.huggingface.format import (
+    DISCRIMINATOR_FOLDER,
+    ENCODER_FOLDER,
+    GENERATOR_FOLDER,
+)
 from electra_tf.interop.model_checkpoint import (
     TASK_SCOPE,
     VOCAB_FILE,
@@ -63,7 +69,7 @@ def convert(
     output = pathlib.Path(config.output_dir)
     if output.exists() and not output.is_dir():
         raise UserError(f"--output={output} is a file: pass a folder")
-    if output.exists() and any(output.iterdir()) and not config.overwrite:
+    if _has_content(output) and not config.overwrite:
         raise UserError(f"--output={output} is not empty: pass another folder, or --overwrite")
     if os.path.realpath(output) == os.path.realpath(containing_folder(config.source)):
         raise UserError(
@@ -96,12 +102,13 @@ def convert(
     target_format = make_format(config.target_format, families)
     with whole_folder(config.output_dir) as folder:
         notes += target_format.write(checkpoint, folder)
-        written = os.listdir(folder)
+        _check_nesting(checkpoint, config.source, output, folder)
+        written = _files_below(folder)
         _check_shadowing(target_format.shadowing, folder, config.output_dir)
         if checkpoint_names(folder):  # those of the output folder may be of later steps
             for name in checkpoint_names(config.output_dir):
                 remove_checkpoint(os.path.join(config.output_dir, name))
-    left = sorted(set(os.listdir(output)).difference(written))
+    left = _left_files(output, written)
     if left:
         warn_once(
             f"--output={output} still has files of before, which are not part of the new "
@@ -110,6 +117,51 @@ def convert(
     for note in notes:
         print_fn(f"No counterpart: {note}")
     print_fn(f"Output: {config.output_dir} ({config.target_format})")
+
+
+def _refuse_source(output: pathlib.Path, source: str) -> NoReturn:
+    raise UserError(
+        f"--output={output}: files of {FROM_FLAG}={source} would be replaced; pass another "
+        "folder"
+    )
+
+
+def _check_nesting(
+    checkpoint: ModelCheckpoint, source: str, output: pathlib.Path, written: str
+) -> None:
+    """Raises UserError if files of the source would be replaced in a folder below, or above."""
+    read, target = (os.path.realpath(p) for p in (containing_folder(source), output))
+    if os.path.commonpath([read, target]) == target:
+        if os.path.exists(os.path.join(written, os.path.relpath(read, target))):
+            _refuse_source(output, source)
+    elif os.path.commonpath([read, target]) == read and _has_content(output):
+        part, *_ = pathlib.PurePath(os.path.relpath(target, read)).parts
+        tasks = (task.name for task in checkpoint.description.tasks)
+        if part in (DISCRIMINATOR_FOLDER, GENERATOR_FOLDER, ENCODER_FOLDER, *tasks):
+            _refuse_source(output, source)
+
+
+def _has_content(folder: pathlib.Path) -> bool:
+    return folder.exists() and any(folder.iterdir())
+
+
+def _files_below(folder: str | os.PathLike) -> set[str]:
+    """Returns the paths of all files below a folder, from there."""
+    return {
+        os.path.relpath(os.path.join(parent, name), folder)
+        for parent, _, names in os.walk(folder)
+        for name in names
+    }
+
+
+def _left_files(output: str | os.PathLike, written: Collection[str]) -> list[str]:
+    """Returns what is not among the written files, in a folder and in written folders of it."""
+    parts = {pathlib.PurePath(path).parts[0] for path in written}
+    left = set(os.listdir(output)) - parts
+    for part in parts:
+        below = _files_below(os.path.join(output, part))
+        left |= {os.path.join(part, path) for path in below}.difference(written)
+    return sorted(left)
 
 
 def _check_shadowing(names: Sequence[str], written: str, output: str) -> None:

@@ -15,12 +15,16 @@ KERNEL, BIAS = "dense/kernel", "dense/bias"
 
 
 class HuggingFaceHead(NamedTuple):
-    """Class of a head, its tensors, entries of `config.json`, and notes."""
+    """Class of a head, its tensors, entries of `config.json`, and notes.
+
+    `lost` are settings of the task that do not apply to what is written.
+    """
 
     architecture: str
     tensors: dict[str, np.ndarray]
     config: dict[str, Any]
     notes: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
 
 
 class ConvertedHead(NamedTuple):

@@ -70,7 +70,8 @@ def to_huggingface_head(
                 f"{TASK_SCOPE}{task.name} has {', '.join(sorted(arrays))}, but heads of "
                 f"the kind {task.kind} have {error.args[0]}"
             ) from error
-        settings = {SETTINGS: dict(task.settings)} if task.settings else {}
+        kept = {k: v for k, v in task.settings.items() if k not in head.lost}
+        settings = {SETTINGS: kept} if kept else {}
         return head._replace(config=head.config | settings)
     note = (
         f"{TASK_SCOPE}{task.name}: {task.kind} heads are not converted; only the encoder is "

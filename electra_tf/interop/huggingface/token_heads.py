@@ -78,16 +78,21 @@ class AnswerHead(HeadConverter):
                 "--joint_prediction=false to convert the head"
             )
             return HuggingFaceHead(ENCODER_CLASS, {}, config, (note,))
-        notes = ()
+        notes, lost = (), ()
         if unused:
-            notes = (f"{scope}: {', '.join(unused)} (whether there is an answer)",)
+            # The scores of [CLS] decide instead, on another scale.
+            lost = ("qa_na_threshold",)
+            notes = (
+                f"{scope}: {', '.join(unused)} (whether there is an answer), and the threshold "
+                "for them: the scores of [CLS] tell instead, so choose --qa_na_threshold again",
+            )
         tensors = {
             "qa_outputs.weight": np.concatenate(
                 [arrays["dense/kernel"].T, arrays["dense_1/kernel"].T]
             ),
             "qa_outputs.bias": np.concatenate([arrays["dense/bias"], arrays["dense_1/bias"]]),
         }
-        return HuggingFaceHead(ANSWER_CLASS, tensors, config, notes)
+        return HuggingFaceHead(ANSWER_CLASS, tensors, config, notes, lost)
 
     def from_huggingface(
         self, kind: str, tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]

@@ -92,6 +92,30 @@ def test_what_is_converted_is_never_overwritten(tmp_path, target):
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
+@pytest.mark.parametrize("is_above", [True, False])
+def test_what_is_converted_is_not_overwritten_below_or_above_it(tmp_path, is_above):
+    pair = tmp_path / "pair"
+    if is_above:
+        run(SMALL, "electra_tf", pair / "discriminator")
+    else:
+        shutil.copytree(SMALL, pair)
+    before = {path: path.read_bytes() for path in pair.rglob("*") if path.is_file()}
+    source, output = (pair / "discriminator", pair) if is_above else (pair, pair / "generator")
+    with pytest.raises(UserError, match=f"^--output={output}: files of --from={source} would"):
+        run(source, "huggingface", output, overwrite=True)
+    assert before == {path: path.read_bytes() for path in pair.rglob("*") if path.is_file()}
+    # Elsewhere below it, there is nothing of it.
+    for _ in range(2):
+        run(source, "tf1", source / "converted", overwrite=True)
+
+
+def test_files_of_before_in_folders_that_are_written_are_named(tmp_path, capsys):
+    run(SMALL, "huggingface", tmp_path)
+    (tmp_path / "generator" / "old.txt").touch()
+    run(SMALL, "huggingface", tmp_path, overwrite=True)
+    assert "not part of the new model: generator/old.txt" in capsys.readouterr().err
+
+
 def test_an_overwritten_checkpoint_is_gone_even_if_its_step_was_later(tmp_path, capsys):
     run(SMALL, "electra_tf", tmp_path / "first")
     for path in (tmp_path / "first").glob("ckpt-0.*"):
