@@ -27,10 +27,11 @@ class Hypothesis:
 class NBestList:
     """The hypotheses for one input, best first, and the reference, if known.
 
-    `line` is the number of its line in the file, from 1.
+    `name` is its id, as in the file, or the number of its line without one; `line` is that
+    number, from 1.
     """
 
-    name: str
+    name: str | int
     hypotheses: tuple[Hypothesis, ...]
     reference: str | None = None
     line: int = dataclasses.field(default=0, compare=False)
@@ -80,7 +81,12 @@ def _parse(value: Any, number: int) -> NBestList:
     if not hypotheses:
         raise ValueError("there are no hypotheses")
     reference = value.get("reference")
-    name = _text(str(value.get("id", number)))
+    name = value.get("id")
+    if name is None:
+        name = str(number)
+    if isinstance(name, bool) or not isinstance(name, str | int):
+        raise TypeError('"id" must be a string or an integer')
+    name = _text(name) if isinstance(name, str) else name
     reference = None if reference is None else _text(reference)
     return NBestList(name, hypotheses, reference, number)
 

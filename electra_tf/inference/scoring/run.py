@@ -167,13 +167,19 @@ def _encode_lists(
 ) -> list[list[int]]:
     """Returns the ids of all hypotheses."""
     texts = [h.text for nbest in lists for h in nbest.hypotheses]
-    if num_empty := sum(not text.strip() for text in texts):
+    names = [f"a hypothesis in line {n.line}" for n in lists for _ in n.hypotheses]
+    rows = encoder.encode(flag, texts, names)
+    if num_empty := _count_empty(rows):
         warn_once(
-            f"empty hypotheses in {flag}: {num_empty:,} of {len(texts):,}; their "
+            f"hypotheses without tokens in {flag}: {num_empty:,} of {len(texts):,}; their "
             "pseudo-log-likelihood is 0, above that of any text"
         )
-    names = [f"a hypothesis in line {n.line}" for n in lists for _ in n.hypotheses]
-    return encoder.encode(flag, texts, names)
+    return rows
+
+
+def _count_empty(rows: Sequence[Sequence[int]]) -> int:
+    """Returns how many rows have no token, such as blank text and control characters."""
+    return sum(len(row) <= NUM_SPECIAL[1] for row in rows)
 
 
 def _score(scorer: Scorer, rows: Sequence[Sequence[int]], checkpoint: str) -> list[TextScore]:

@@ -262,7 +262,8 @@ def _most_tokens(text: str) -> int:
 
 
 def _lines(name: str, text: str) -> list[str]:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # Not the other line separators of Unicode, which a choice may contain.
+    lines = [line.strip() for line in re.split(r"\r?\n", text) if line.strip()]
     if len(lines) < _MIN_CHOICES:
         raise UserError(
             f"{name!r} must have at least {_MIN_CHOICES} lines, one per choice, not "

@@ -213,12 +213,12 @@ def test_lists_with_references_need_jiwer(make_scoring, monkeypatch):
 
 
 def test_texts_that_the_scores_say_nothing_about_are_warned_of(make_scoring, capsys):
-    lists = '{"hypotheses": ["w1 w2", " "]}\n'
+    lists = '{"hypotheses": ["w1 w2", "\\u200b"]}\n'
     for given in ({"text_file": "w1 한국어 w2\n"}, {"nbest_file": lists}):
         run(make_scoring(**given, nbest_metric="cer", overwrite=True), quiet)
     warnings = capsys.readouterr().err
     assert "33.3% of the words of --text_file are unknown ([UNK])" in warnings
-    assert "empty hypotheses in --nbest_file: 1 of 2;" in warnings
+    assert "hypotheses without tokens in --nbest_file: 1 of 2;" in warnings
     assert "--nbest_metric=cer has no effect: no list of --nbest_file has a ref" in warnings
 
 

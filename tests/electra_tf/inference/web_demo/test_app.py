@@ -13,7 +13,7 @@ from electra_tf.inference.export.pretrained import PRETRAINED
 from electra_tf.inference.export.run import export
 from electra_tf.inference.web_demo.app import _create_app, _print_now, create_app
 from electra_tf.inference.web_demo.config import DemoConfig
-from electra_tf.inference.web_demo.models import ExportedModel, _require_same_tokenizer
+from electra_tf.inference.web_demo.models import ExportedModel, _lines, _require_same_tokenizer
 from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.util.errors import UserError
 from tests.electra_tf.inference.web_demo.exports import LABELS
@@ -249,3 +249,7 @@ def test_exports_without_a_described_tokenizer_are_not_compared():
     ours = TokenizerDescription(vocab_sha256="ours")
     for pair in ((ours, None), (None, ours)):
         _require_same_tokenizer(*(types.SimpleNamespace(tokenizer=each) for each in pair))
+
+
+def test_a_choice_may_have_other_separators_of_lines_than_newlines():
+    assert _lines("choices", "a\u2028b\r\nc\x0bd\n\n") == ["a\u2028b", "c\x0bd"]
