@@ -76,7 +76,18 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Comparison
         check_output_file(output, "--output")
         for path in results:
             check_not_input(output, "--output", {"--results": path})
+        if os.path.exists(output) and not _is_table(output):
+            raise UserError(
+                f"--output={output} is not a table of this program: pass another path"
+            )
     return ComparisonConfig(tuple(results), names, output)
+
+
+def _is_table(path: str) -> bool:
+    """Whether a file is empty, or begins as the tables that are written."""
+    with open(path, "rb") as file:
+        line = file.readline()
+    return not line or line.startswith(b"| model |")
 
 
 def _results_files(value: str) -> list[str]:

@@ -87,6 +87,14 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
     if json is not None:
         for path in with_included([find_recipe(each) for each in recipes]):
             check_not_input(json, "--json", {"--recipe": path})
+        vocabularies = {"--vocab_file": given.get("vocab_file")}
+        vocabularies["--data_dir"] = os.path.join(place["data_dir"], "vocab.txt")
+        check_not_input(json, "--json", {k: v for k, v in vocabularies.items() if v})
+    if given.get("model_name") and not recipes and not set(given) - set(_PLACE):
+        warn_once(
+            f"--model_name={given['model_name']} alone counts no run: pass --recipe, or "
+            "settings such as --model_size"
+        )
     with _here(place) as place:
         runs = [_count_recipe(path, place) for path in recipes]
         if set(given) - set(_PLACE):

@@ -14,7 +14,7 @@ from electra_tf.text.tokenizer_description import (
     description_file,
     load_tokenizer_description,
 )
-from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
+from electra_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, load_vocabulary
 from electra_tf.util.console import format_seconds
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import to_json, write_in_order
@@ -193,6 +193,14 @@ def _check_output_file(config: VocabularyBuildConfig) -> None:
             "models built with it depend on it."
         )
     check_output_file(config.output_file, OUTPUT_FLAG)
+    if config.output_file.exists() and not _is_vocabulary(config.output_file):
+        raise UserError(f"{where} is not a vocabulary: pass another path.")
+
+
+def _is_vocabulary(path: pathlib.Path) -> bool:
+    """Whether a file has lines of all special tokens, or none at all."""
+    lines = path.read_bytes().splitlines()
+    return not lines or {token.encode() for token in SPECIAL_TOKENS} <= set(lines)
 
 
 def _corpus_flags(config: VocabularyBuildConfig) -> str:

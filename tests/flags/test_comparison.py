@@ -66,6 +66,9 @@ def test_the_table_replaces_no_results(tmp_path):
     for results in (path, str(tmp_path / "a")):
         with pytest.raises(UserError, match=r"--output=.* is the file that --results reads"):
             parse("--results", results, "--output", path)
+    other = write_run(tmp_path / "b", "base")
+    with pytest.raises(UserError, match=r"--output=.*_results\.json is not a table"):
+        parse("--results", path, "--output", other)
     with pytest.raises(UserError, match=r"--output=.* is a folder"):
         parse("--results", path, "--output", str(tmp_path))
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 from absl import flags as absl_flags
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from flags import flops
 from flags.command_line import parsing
@@ -143,6 +144,20 @@ def test_the_flags_are_not_overwritten(flag, tmp_path, monkeypatch, capfd):
 def test_numbers_that_cannot_be_written_are_refused_first(tmp_path):
     with pytest.raises(UserError, match=r"--json=.* is a folder"):
         parse("--json", str(tmp_path))
+
+
+def test_a_vocabulary_is_not_replaced_by_numbers(tmp_path):
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("[PAD]\n")
+    for given in (["--vocab_file", str(vocabulary)], ["--data_dir", str(tmp_path)]):
+        with pytest.raises(UserError, match=r"--json=.* is the file that .* reads"):
+            parse(*given, "--json", str(vocabulary))
+
+
+def test_a_name_alone_counts_nothing(capsys):
+    warn_once.cache_clear()
+    assert parse("--model_name=m").runs == ()
+    assert "--model_name=m alone counts no run: pass --recipe" in capsys.readouterr().err
 
 
 def test_the_program(tmp_path):

@@ -203,6 +203,14 @@ def test_an_existing_file_is_replaced_only_when_told(text_dir):
     assert build(text_dir, vocab_size=150, overwrite=True).size == 150
 
 
+def test_text_is_not_replaced_by_its_vocabulary(text_dir):
+    text = next(path for path in text_dir.iterdir() if path.is_file())
+    before = text.read_bytes()
+    with pytest.raises(UserError, match="is not a vocabulary: pass another path"):
+        build(text_dir, str(text), overwrite=True)
+    assert text.read_bytes() == before
+
+
 def test_the_vocabulary_that_is_replaced_is_not_learned_from(text_dir):
     name = str(text_dir / "vocab.txt")
     first = build(text_dir, name)
