@@ -52,9 +52,9 @@ class CustomTaggingSource(CustomSource):
         """The tags, or the types of spans."""
         spec = self._spec
         if spec.labels:
-            # Tags stand for their types; without tags alone, labels are types, such as E-mail.
+            # Either all labels are tags, which stand for their types, or all are types. Types
+            # such as S-Bahn and E-Mail look like tags, but no tag among them begins a span.
             are_tags = spec.level == SPAN and all(map(is_tag, spec.labels))
-            # Types such as S-Bahn and E-Mail look like tags; none of them begins a span.
             are_tags &= any(x == OUTSIDE or x.startswith(("B-", "I-")) for x in spec.labels)
             names = _types(spec.labels) if are_tags else spec.labels
             is_outside = spec.level == SPAN and OUTSIDE in names

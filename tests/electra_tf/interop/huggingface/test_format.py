@@ -215,6 +215,20 @@ def finetuned(kind: str, *, units: int = 3, layers: dict | None = None) -> Model
     return ModelCheckpoint(description=description, arrays=arrays)
 
 
+def test_a_threshold_goes_with_the_classifier_that_it_is_of(tmp_path):
+    settings = {"v2": True, "qa_na_threshold": -2.75}
+    layers = {"dense": (16, 1), "dense_1": (16, 1)}
+    for name, more in (("kept", {}), ("lost", {"dense_2": (16, 1)})):
+        model = finetuned("qa", layers=layers | more)
+        (task,) = model.description.tasks
+        task = dataclasses.replace(task, settings=settings)
+        description = dataclasses.replace(model.description, tasks=(task,))
+        model = dataclasses.replace(model, description=description)
+        HUGGINGFACE.write(model, str(tmp_path / name))
+        (after,) = read(tmp_path / name, "huggingface").description.tasks
+        assert ("qa_na_threshold" in after.settings) == (name == "kept")
+
+
 @pytest.mark.parametrize(
     ("kind", "units"), [("classification", 3), ("multilabel", 8), ("regression", 1)]
 )
