@@ -413,6 +413,7 @@ def describe_run(
             config.encoder,
             batch_size=config.train_batch_size * trainer.model.num_sequences,
             seq_length=trainer.buckets[-1],
+            num_frozen_layers=config.num_frozen_layers,
         ),
     ):
         print_fn(line)

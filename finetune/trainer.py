@@ -380,8 +380,8 @@ class Trainer:
         model = FinetuningModel(
             config.encoder, self._tasks, config.precision, rematerialize=config.rematerialize
         )
-        if config.freeze_layers or config.freeze_embeddings:
-            model.electra.freeze(config.freeze_layers)
+        if config.num_frozen_layers is not None:
+            model.electra.freeze(config.num_frozen_layers)
         return model
 
     def _summarize(self, sums: Mapping[str, np.ndarray]) -> dict[str, float]:

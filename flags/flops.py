@@ -151,6 +151,7 @@ def _count_recipe(path: str, place: dict[str, str | None]) -> RunFlops:
                 config.encoder,
                 batch_size=config.train_batch_size,
                 seq_length=config.max_seq_length,
+                num_frozen_layers=config.num_frozen_layers,
             )
         config = pretraining.config_from_flags(_parse(pretraining, arguments, place))
         return _count_pretraining(name, config)

@@ -217,25 +217,43 @@ def _flops_at_one_length(config: PretrainingConfig) -> dict[str, float]:
 
 
 def finetuning_flops_per_step(
-    encoder: EncoderConfig, *, batch_size: int, seq_length: int
+    encoder: EncoderConfig,
+    *,
+    batch_size: int,
+    seq_length: int,
+    num_frozen_layers: int | None = None,
 ) -> float:
     """Returns the FLOPs of one fine-tuning step, as the paper counts them.
 
     Counts the encoder and a head of the discriminator's size; the heads of tasks are about
     as large or smaller. Every sequence has `seq_length` tokens, including padding.
+
+    Args:
+        encoder: shape of the encoder.
+        batch_size: sequences of a step.
+        seq_length: tokens of a sequence.
+        num_frozen_layers: lowest layers that, like the embeddings, have no backward pass, see
+            `electra_tf.model.encoder.Encoder.freeze`; None if nothing is frozen.
     """
     model = Transformer.of(encoder, seq_length)
-    return model.discriminator_training(batch_size, 1)
+    flops = model.discriminator_training(batch_size, 1)
+    if num_frozen_layers is not None:
+        flops -= batch_size * (model.embeddings() + num_frozen_layers * model.layer())
+    return flops
 
 
 def encoder_model_flops(encoder: EncoderConfig, seq_length: int) -> int:
     """Returns the model FLOPs of one forward pass of a sequence through an encoder's layers."""
     hidden, size = encoder.hidden_size, encoder.embedding_size
+    projection = 2 * seq_length * size * hidden if size != hidden else 0
+    return projection + encoder.num_hidden_layers * _layer_model_flops(encoder, seq_length)
+
+
+def _layer_model_flops(encoder: EncoderConfig, seq_length: int) -> int:
+    hidden = encoder.hidden_size
     weights = 4 * hidden * hidden + 2 * hidden * encoder.intermediate_size
     attention = 2 * seq_length * hidden  # scores, and the sums of the values
-    projection = size * hidden if size != hidden else 0
-    per_token = encoder.num_hidden_layers * (weights + attention) + projection
-    return 2 * seq_length * per_token
+    return 2 * seq_length * (weights + attention)
 
 
 def model_flops_per_step(config: PretrainingConfig) -> int:
@@ -259,10 +277,22 @@ def model_flops_by_phase(config: PretrainingConfig) -> dict[tuple[int, int], int
 
 
 def finetuning_model_flops_per_step(
-    encoder: EncoderConfig, *, batch_size: int, seq_length: int
+    encoder: EncoderConfig,
+    *,
+    batch_size: int,
+    seq_length: int,
+    num_frozen_layers: int | None = None,
 ) -> int:
-    """Returns the model FLOPs of one fine-tuning step, without the heads of tasks."""
-    return PASSES * batch_size * encoder_model_flops(encoder, seq_length)
+    """Returns the model FLOPs of one fine-tuning step, without the heads of tasks.
+
+    The arguments are those of `finetuning_flops_per_step`.
+    """
+    forward = encoder_model_flops(encoder, seq_length)
+    if num_frozen_layers is None:
+        return PASSES * batch_size * forward
+    num_trained = encoder.num_hidden_layers - num_frozen_layers
+    trained = num_trained * _layer_model_flops(encoder, seq_length)
+    return batch_size * (forward + (PASSES - 1) * trained)
 
 
 def _at_one_length(config: PretrainingConfig, stage: int | None = None) -> float:

@@ -78,10 +78,22 @@ def count_pretraining(name: str, config: PretrainingConfig) -> RunFlops:
 
 
 def count_finetuning(
-    name: str, encoder: EncoderConfig, *, batch_size: int, seq_length: int
+    name: str,
+    encoder: EncoderConfig,
+    *,
+    batch_size: int,
+    seq_length: int,
+    num_frozen_layers: int | None = None,
 ) -> RunFlops:
-    """Returns the FLOPs of fine-tuning, all batches padded to `seq_length`."""
-    shape = {"batch_size": batch_size, "seq_length": seq_length}
+    """Returns the FLOPs of fine-tuning, all batches padded to `seq_length`.
+
+    The arguments are those of `electra_tf.flops.counting.finetuning_flops_per_step`.
+    """
+    shape = {
+        "batch_size": batch_size,
+        "seq_length": seq_length,
+        "num_frozen_layers": num_frozen_layers,
+    }
     return RunFlops(
         name,
         {"encoder and head": counting.finetuning_flops_per_step(encoder, **shape)},

@@ -23,3 +23,9 @@ class EncoderFields:
         "If --max_seq_length exceeds the position embeddings of the checkpoint, interpolate "
         "them linearly to that length.",
     )
+
+    @property
+    def num_frozen_layers(self) -> int | None:
+        """Lowest layers that are frozen with the embeddings; None if nothing is frozen."""
+        frozen = self.freeze_embeddings or self.freeze_layers
+        return self.freeze_layers if frozen else None

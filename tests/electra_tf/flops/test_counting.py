@@ -125,6 +125,17 @@ def test_finetuning_is_the_encoder_there_and_back():
     )
 
 
+@pytest.mark.parametrize("num_frozen", [0, 5, 12])
+def test_frozen_layers_have_no_way_back(num_frozen):
+    encoder = discriminator_config(create())
+    model = Transformer.of(encoder, 64)
+    assert finetuning_flops_per_step(
+        encoder, batch_size=8, seq_length=64, num_frozen_layers=num_frozen
+    ) == 8 * (
+        model.embeddings() + (2 * 12 - num_frozen) * model.layer() + 2 * model.binary_head()
+    )
+
+
 def test_a_lookup_of_embeddings_can_be_counted_as_none():
     dense = Transformer(
         hidden_size=8, num_hidden_layers=1, seq_length=4, vocab_size=100, embedding_size=6

@@ -1,5 +1,6 @@
 """Model FLOPs, against the kernels of real models and numbers worked out by hand."""
 
+import dataclasses
 import math
 
 import pytest
@@ -112,3 +113,18 @@ def test_finetuning_is_three_times_the_encoder():
     assert finetuning_model_flops_per_step(
         encoder, batch_size=7, seq_length=9
     ) == 21 * encoder_model_flops(encoder, 9)
+
+
+def test_frozen_layers_run_forward_alone():
+    encoder = dataclasses.replace(discriminator_config(create()), num_hidden_layers=12)
+    one, two = (
+        encoder_model_flops(dataclasses.replace(encoder, num_hidden_layers=number), 9)
+        for number in (1, 2)
+    )
+    layer = two - one
+    projection = one - layer
+    assert projection > 0
+    for num_frozen, passes in ((0, 36), (5, 26), (12, 12)):
+        assert finetuning_model_flops_per_step(
+            encoder, batch_size=7, seq_length=9, num_frozen_layers=num_frozen
+        ) == 7 * (projection + passes * layer)
