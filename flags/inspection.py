@@ -136,10 +136,13 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Inspection
         )
     )
     describing = ("examples", "html", "max_records", "top_tokens")
-    unused = ", ".join(f"--{name}" for name in describing if flag_values[name].present)
+    unused = [f"--{name}" for name in describing if flag_values[name].present]
+    if settings.get("skip_bad_records"):
+        unused.append("--skip_bad_records")
     if flag_values.verify and unused:
         raise UserError(
-            f"--verify does not describe the records, but reads all of them: remove {unused}"
+            "--verify does not describe the records, but reads all of them: remove "
+            f"{', '.join(unused)}"
         )
     for name in ("json", "html"):
         path = flag_values[name].value

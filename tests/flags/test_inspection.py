@@ -92,6 +92,8 @@ def test_bad_input_is_refused(tiny_data, files, tmp_path):
         parse(files, "--verify", "--examples=1")
     with pytest.raises(UserError, match=r"--verify .*: remove --max_records, --top_tokens$"):
         parse(files, "--verify", "--top_tokens=20", "--max_records=3")
+    with pytest.raises(UserError, match=r"--verify .*: remove --skip_bad_records$"):
+        parse(files, "--verify", "--skip_bad_records")
     with pytest.raises(UserError, match="--json is empty: pass a path"):
         parse(files, "--json=")
     with pytest.raises(UserError, match=rf"--json={re.escape(str(tmp_path))} is a folder"):
