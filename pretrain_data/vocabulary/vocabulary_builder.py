@@ -1,5 +1,6 @@
 """Trains a WordPiece vocabulary on text, whose words the project's tokenizer splits."""
 
+import glob
 import hashlib
 import pathlib
 import re
@@ -195,6 +196,31 @@ def _check_output_file(config: VocabularyBuildConfig) -> None:
     check_output_file(config.output_file, OUTPUT_FLAG)
     if config.output_file.exists() and not _is_vocabulary(config.output_file):
         raise UserError(f"{where} is not a vocabulary: pass another path.")
+    if other := _other_of_its_description(config.output_file):
+        raise UserError(
+            f"{where} would have the same description as {other}, "
+            f"{description_file(other)}, which would be replaced: pass another path."
+        )
+
+
+def _other_of_its_description(vocab_file: pathlib.Path) -> pathlib.Path | None:
+    """Returns another vocabulary, of the same stem, that its description describes now."""
+    description = description_file(vocab_file)
+    if _describes(vocab_file):
+        return None
+    others = set(vocab_file.parent.glob(f"{glob.escape(vocab_file.stem)}*"))
+    for path in sorted(others - {vocab_file, description}):
+        if description_file(path) == description and _describes(path):
+            return path
+    return None
+
+
+def _describes(vocab_file: pathlib.Path) -> bool:
+    """Whether the description beside a vocabulary is there, intact and of this one."""
+    try:
+        return vocab_file.is_file() and load_tokenizer_description(vocab_file) is not None
+    except UserError:
+        return False
 
 
 def _is_vocabulary(path: pathlib.Path) -> bool:

@@ -8,6 +8,7 @@ import pathlib
 import pickle
 import re
 import shlex
+import shutil
 import sys
 import types
 from collections import Counter
@@ -18,7 +19,10 @@ from absl import flags as absl_flags
 
 from electra_tf.text import tokenizer
 from electra_tf.text.tokenizer import Tokenizer
-from electra_tf.text.tokenizer_description import load_tokenizer_description
+from electra_tf.text.tokenizer_description import (
+    description_file,
+    load_tokenizer_description,
+)
 from electra_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, load_vocabulary
 from electra_tf.util.errors import UserError
 from flags import corpus
@@ -201,6 +205,18 @@ def test_an_existing_file_is_replaced_only_when_told(text_dir):
         build(text_dir, vocab_size=150)
     assert load_vocabulary(first.path).sha256 == first.sha256
     assert build(text_dir, vocab_size=150, overwrite=True).size == 150
+
+
+def test_the_description_of_another_vocabulary_is_not_replaced(text_dir):
+    first = build(text_dir, str(text_dir.parent / "vocab.a"))
+    described = description_file(first.path)
+    before = described.read_bytes()
+    with pytest.raises(UserError, match=r"vocab\.b .*same description as .*vocab\.a, "):
+        build(text_dir, str(text_dir.parent / "vocab.b"), vocab_size=150)
+    assert described.read_bytes() == before
+    # A copy of the vocabulary that is replaced does not keep it.
+    shutil.copy(first.path, text_dir.parent / "vocab.copy")
+    build(text_dir, str(text_dir.parent / "vocab.a"), vocab_size=150, overwrite=True)
 
 
 def test_text_is_not_replaced_by_its_vocabulary(text_dir):
