@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
 # Groups of examples, such as the questions about a paragraph; None for single examples.
@@ -61,7 +62,8 @@ def make_folds(
         UserError: there are too few examples or groups.
     """
     folds = []
-    for rest, held_out in fold_indices(labels, num_folds, seed, groups):
+    indices = fold_indices(labels, num_folds, seed, groups)
+    for number, (rest, held_out) in enumerate(indices, start=1):
         train, selection = rest, rest[:0]
         if selection_fraction:
             try:
@@ -77,6 +79,12 @@ def make_folds(
                     f"every fold of --num_folds={num_folds}: {error}"
                 ) from error
             train, selection = rest[kept], rest[chosen]
+        if missing := sorted(set(labels) - {labels[i] for i in train} - {None}):
+            warn_once(
+                f"fold {number} of --num_folds={num_folds}, seed {seed}, trains on no example "
+                f"of the labels {', '.join(map(repr, missing))}: all of them are in groups "
+                "that are held out"
+            )
         parts = (tuple(part.tolist()) for part in (train, selection, held_out))
         folds.append(Fold(*parts, by_group=groups is not None))
     return folds

@@ -120,3 +120,14 @@ def test_too_few_groups_are_refused():
         fold_indices([None] * 6, 3, 0, ["a", "b"] * 3)
     with pytest.raises(UserError, match=r"--keep_best .* same group"):
         make_folds([None] * 6, ["a", "b"] * 3, num_folds=2, seed=0, selection_fraction=0.1)
+
+
+def test_a_fold_that_never_sees_a_label_is_named(capsys):
+    labels = ["a", "b"] * 9 + ["c"] * 3
+    groups = [f"group {i // 3}" for i in range(21)]
+    folds = make_folds(labels, groups, num_folds=3, seed=0, selection_fraction=0.0)
+    (without,) = (n for n, f in enumerate(folds, 1) if not {18, 19, 20} & set(f.train))
+    assert capsys.readouterr().err == (
+        f"warning: fold {without} of --num_folds=3, seed 0, trains on no example of the labels "
+        "'c': all of them are in groups that are held out\n"
+    )
