@@ -71,6 +71,8 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Comparison
         names = None
     else:
         names = tuple(n.strip() for value in flag_values.names for n in value.split(","))
+        if not all(names):
+            raise UserError("--names has an empty name: pass one for each result file")
     if output is not None:
         output = os.path.expanduser(output)
         check_output_file(output, "--output")

@@ -96,7 +96,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
             "settings such as --model_size"
         )
     with _here(place) as place:
-        runs = [_count_recipe(path, place) for path in recipes]
+        runs = [_count_recipe(path, name, place) for path, name in _named(recipes)]
         if set(given) - set(_PLACE):
             name = place["model_name"] or _UNNAMED
             given = {**given, **place, "model_name": name}
@@ -132,10 +132,19 @@ def _here(place: dict[str, str | None]) -> Iterator[dict[str, str | None]]:
             yield {**place, "data_dir": folder}
 
 
-def _count_recipe(path: str, place: dict[str, str | None]) -> RunFlops:
+def _named(recipes: Sequence[str]) -> list[tuple[str, str]]:
+    """Returns each path and its stem, or the path again if several have that stem."""
+    stems = [pathlib.Path(path).stem for path in recipes]
+    return [
+        (path, path if stems.count(stem) > 1 else stem)
+        for path, stem in zip(recipes, stems, strict=True)
+    ]
+
+
+def _count_recipe(path: str, name: str, place: dict[str, str | None]) -> RunFlops:
+    """Returns the FLOPs of a recipe under `name`; `place` locates the model, if any."""
     arguments = _read_recipe(find_recipe(path))
-    name = pathlib.Path(path).stem
-    place = {**place, "model_name": place["model_name"] or name}
+    place = {**place, "model_name": place["model_name"] or pathlib.Path(path).stem}
     try:
         if _is_finetuning(arguments):
             config = finetuning.config_from_flags(_parse(finetuning, arguments, place))

@@ -42,6 +42,12 @@ def test_files_of_several_tasks_have_commas_in_their_names(tmp_path):
     assert parse("--results", single).names is None
 
 
+def test_an_empty_name_is_refused(tmp_path):
+    single = write_run(tmp_path, "small")
+    with pytest.raises(UserError, match="--names has an empty name: pass one for each"):
+        parse(f"--results={single},{single}", "--names=x,")
+
+
 def test_folders_stand_for_their_files(tmp_path):
     paths = [write_run(tmp_path, "small", tasks) for tasks in ("rte", "cola")]
     # What an evaluation of pre-training leaves in the same folder.

@@ -46,6 +46,16 @@ def test_every_recipe_is_counted():
         assert run.train_flops_per_step > run.inference_flops > 0
 
 
+def test_recipes_of_one_name_are_told_apart(tmp_path):
+    other = tmp_path / "small.flags"
+    other.write_text(pathlib.Path(SMALL).read_text() + "\n--train_batch_size=7\n")
+    frozen = tmp_path / "frozen.flags"
+    frozen.write_text(pathlib.Path(ROUTER).read_text() + "\n--freeze_layers=6\n")
+    runs = parse(f"--recipe={SMALL},{other},{ROUTER},{frozen}").runs
+    assert [run.name for run in runs] == [SMALL, str(other), "text_router", "frozen"]
+    assert runs[3].model_flops_per_step < runs[2].model_flops_per_step
+
+
 def test_hyperparameters_make_a_run_of_their_own():
     recipe, whole, half = (
         parse(f"--recipe={SMALL}", "--train_batch_size=128").runs
