@@ -55,7 +55,7 @@ def create_components(run: RandomRun, config: PretrainingConfig) -> dict[str, Ca
     from electra_tf.model.heads import softmax_cross_entropy
     from electra_tf.model.positions import gather_positions
     from electra_tf.model.randomness import Randomness
-    from electra_tf.training.optimizer import clip_by_global_norm
+    from electra_tf.training.clipping import clip_by_global_norm
 
     model = run.model
     features = next(run.iterator)

@@ -64,6 +64,7 @@ from electra_tf.training.monitoring.run_info import DATA as DATA_STATISTICS
 from electra_tf.training.monitoring.run_info import read_run_info
 from electra_tf.training.monitoring.trackers import check_trackers
 from electra_tf.training.nonfinite import describe_terms
+from electra_tf.training.starts import limited_starts
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_not_input
@@ -109,7 +110,7 @@ def train(
     vocabulary = load_checked_vocabulary(config)
     batch_sizes = [context.TRAIN_BATCH_SIZE]
     batch_sizes += ["eval_batch_size"] if eval_records is not None else []
-    with context.open_context(config, batch_sizes) as run:
+    with limited_starts(config), context.open_context(config, batch_sizes) as run:
         if config.triton_kernels:
             prepare_kernels()
         lengths = (*config.length_curriculum, config.max_seq_length)

@@ -23,7 +23,7 @@ from electra_tf.training.distribution.shards import DataShard
 from electra_tf.training.distribution.strategies import distribute_batches, iterate
 from electra_tf.training.loop import Evaluation, Segment
 from electra_tf.training.monitoring.log import SilentLog, TrainLog
-from electra_tf.training.optimizer import start_stage
+from electra_tf.training.optimizer import reset_moments
 from electra_tf.training.step import TrainingSteps
 
 # Settings that the position in the records depends on, with the step.
@@ -69,7 +69,7 @@ class PretrainingPhases:
                 if phase.starts_stage and current == phase.first_step:
                     self.model.start_stage()
                     if stage:
-                        start_stage(self.optimizer, current)
+                        reset_moments(self.optimizer, current)
                 steps = self._compile()
                 self.print_fn("Compiling the training step …")
             batches = iterate(self._batches(phase, current))

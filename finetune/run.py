@@ -20,6 +20,7 @@ from electra_tf.training.distribution.context import (
 )
 from electra_tf.training.distribution.cores import limit_operation_threads
 from electra_tf.training.monitoring.trackers import check_trackers
+from electra_tf.training.starts import limited_starts
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import remove_files
@@ -95,8 +96,10 @@ def run(config: FinetuningConfig, print_fn: PrintFn = print) -> list[TrialResult
     check_trackers(config.wandb, config.mlflow)
     if config.limits_operation_threads:
         limit_operation_threads()
-    divided = [TRAIN_BATCH_SIZE] if config.do_train else []
-    with open_context(config, divided) as context:
+    divided, start = [], contextlib.nullcontext()
+    if config.do_train:
+        divided, start = [TRAIN_BATCH_SIZE], limited_starts(config)
+    with start, open_context(config, divided) as context:
         return _run(config, context, print_fn if context.workers.is_chief else discard)
 
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from electra_tf.report.runs import Confusion, ReportRun
-from electra_tf.training.monitoring.diagnoses import GRADIENT_NORM, UPDATE_RATIO
 from electra_tf.training.monitoring.run_info import RATES, SECONDS_LEFT
+from electra_tf.training.variable_groups import GRADIENT_NORM, UPDATE_RATIO
 from electra_tf.util.extras import import_extra
 
 EXTRA = "report"

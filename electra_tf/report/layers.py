@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.report.figures import EXTRA, MAX_POINTS, Line
-from electra_tf.training.monitoring.diagnoses import GRADIENT_NORM, UPDATE_RATIO
+from electra_tf.training.variable_groups import GRADIENT_NORM, UPDATE_RATIO
 from electra_tf.util.extras import import_extra
 
 _TITLES = {GRADIENT_NORM: "gradient norm", UPDATE_RATIO: "update / weight"}

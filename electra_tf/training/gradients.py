@@ -1,6 +1,6 @@
 """Gradients of the objective over the rows of a replica, in one part or several.
 
-`electra_tf.training.step` clips them.
+`electra_tf/training/step.py` clips them, by `electra_tf/training/clipping.py`.
 """
 
 from collections.abc import Mapping

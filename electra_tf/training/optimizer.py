@@ -1,4 +1,4 @@
-"""Optimizers: the authors' Adam and LAMB, gradient clipping and loss scaling.
+"""Optimizers: the authors' Adam and LAMB, and loss scaling.
 
 The authors' Adam updates a variable with gradient g (after clipping) at learning rate lr:
 
@@ -15,11 +15,9 @@ import re
 from collections.abc import Sequence
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from electra_tf.model.compilation import compiled_by_xla
-from electra_tf.model.kernels import is_compiled_as_a_whole
 from electra_tf.training.variable_groups import group_of
 
 BETA_1 = 0.9
@@ -32,8 +30,9 @@ NOT_DECAYED = re.compile("(LayerNorm|layer_norm)[^/]*/[^/]*$|bias$")
 class ElectraAdam(keras.optimizers.Optimizer):
     """The authors' Adam (see the module docstring).
 
-    Gradients must be clipped beforehand: clipping needs the norm over all replicas, which
-    the training step computes. A variable without a gradient is not updated.
+    Gradients must be clipped beforehand (`electra_tf.training.clipping`): clipping needs the
+    norm over all replicas, which the training step computes. A variable without a gradient is
+    not updated.
 
     Args:
         learning_rate: a number or a schedule.
@@ -248,61 +247,6 @@ def _assign(variables: Sequence[tf.Variable], values: Sequence[tf.Tensor]) -> No
         variable.assign(value, read_value=False)  # without reading it again
 
 
-def squared_norms(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Returns [n], the squared norm of each of n dense gradients."""
-    if is_compiled_as_a_whole():
-        return _squared_norms_by_shape(gradients)
-    return 2.0 * tf.stack([tf.nn.l2_loss(gradient) for gradient in gradients])
-
-
-def _squared_norms_by_shape(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
-    """As `squared_norms`, with one reduction for all vectors of a size."""
-    groups = _stackable(gradients)
-    norms = [
-        tf.reduce_sum(tf.square(tf.stack([gradients[i] for i in group])), axis=1)
-        if len(group) > 1
-        else tf.reshape(tf.reduce_sum(tf.square(gradients[group[0]])), [1])
-        for group in groups
-    ]
-    order = np.argsort([i for group in groups for i in group])
-    return tf.gather(tf.concat(norms, axis=0), order)
-
-
-def _stackable(tensors: Sequence[tf.Tensor]) -> list[list[int]]:
-    """Returns the indices of tensors in groups: vectors of a size together, others alone.
-
-    A model has hundreds of vectors. On a GPU, a kernel takes longer to start than to compute
-    one of them.
-    """
-    groups: dict[int, list[int]] = {}
-    for index, tensor in enumerate(tensors):
-        # A tensor that is not a vector gets a key of its own.
-        key = tensor.shape[0] if tensor.shape.rank == 1 else -1 - index
-        groups.setdefault(key, []).append(index)
-    return list(groups.values())
-
-
-def clip_by_global_norm(
-    gradients: Sequence[tf.Tensor],
-    clip_norm: float | tf.Tensor,
-    squares: tf.Tensor | None = None,
-) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Clips dense gradients to a global norm of `clip_norm`.
-
-    Args:
-        gradients: the gradients.
-        clip_norm: largest global norm.
-        squares: their `squared_norms`, if they are known.
-
-    Returns:
-        The gradients, and the float32 norm before clipping. If it is not finite, neither are
-        the gradients; the training loop detects that.
-    """
-    norm = tf.sqrt(tf.reduce_sum(squared_norms(gradients) if squares is None else squares))
-    scale = clip_norm / tf.maximum(norm, clip_norm)
-    return [gradient * scale for gradient in gradients], norm
-
-
 def make_optimizer(
     name: str,
     schedule: keras.optimizers.schedules.LearningRateSchedule,
@@ -328,7 +272,7 @@ def make_optimizer(
     return optimizer
 
 
-def start_stage(optimizer: keras.optimizers.Optimizer, first_step: int) -> None:
+def reset_moments(optimizer: keras.optimizers.Optimizer, first_step: int) -> None:
     """Sets the moments of all variables to zero; keeps the loss scale.
 
     The learning-rate schedule continues from `first_step`, even if updates were skipped before.

@@ -13,10 +13,10 @@ from electra_tf.model.compilation import compile_ahead, few_graph_passes
 from electra_tf.model.gpu.calls import gpu_kernels
 from electra_tf.model.kernels import compiled_as_a_whole
 from electra_tf.model.metrics import MetricAccumulator
+from electra_tf.training.clipping import clip_by_global_norm, squared_norms
 from electra_tf.training.distribution.cores import runs_on_one_cpu
 from electra_tf.training.gradients import TrainableModel, gradients_of_replica
 from electra_tf.training.layer_statistics import UpdateRatios, group_norms
-from electra_tf.training.monitoring.diagnoses import GRADIENT_NORM, UPDATE_RATIO
 from electra_tf.training.nonfinite import (
     MOST_IN_A_ROW,
     SKIPPED,
@@ -24,8 +24,7 @@ from electra_tf.training.nonfinite import (
     all_finite,
     apply_if,
 )
-from electra_tf.training.optimizer import clip_by_global_norm, squared_norms
-from electra_tf.training.variable_groups import group_of
+from electra_tf.training.variable_groups import GRADIENT_NORM, UPDATE_RATIO, group_of
 
 # Sums of the norms of the gradients by group of layers, float32 [2, groups].
 _GROUP_NORMS = "group_norms"

@@ -1,5 +1,8 @@
 """Groups of variables by layer, which the log names and the optimizer updates together."""
 
+# Prefixes of logged values; the name of a group follows.
+GRADIENT_NORM, UPDATE_RATIO = "gradient_norm/", "update_ratio/"
+
 
 def group_of(path: str) -> str:
     """Returns the group of a variable: an encoder's layer, its embeddings, or a head.

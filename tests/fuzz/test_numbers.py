@@ -14,8 +14,9 @@ from hypothesis.extra import numpy as arrays
 from electra_tf.generators.sampling import most_likely_tokens, sample_from_softmax
 from electra_tf.model import randomness
 from electra_tf.model.heads import get_softmax_output, softmax_cross_entropy
+from electra_tf.training.clipping import clip_by_global_norm
 from electra_tf.training.learning_rate import StagedSchedule, WarmupPolynomialDecay
-from electra_tf.training.optimizer import adam_update, clip_by_global_norm, make_optimizer
+from electra_tf.training.optimizer import adam_update, make_optimizer
 from finetune.tasks.text.class_loss import ClassLoss
 from tests.fuzz.arrays import CLASSES, ROWS, classes, logits_2d
 from tests.fuzz.inputs import tries

@@ -10,8 +10,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.training.clipping import clip_by_global_norm
 from electra_tf.training.learning_rate import WarmupPolynomialDecay, layer_factors
-from electra_tf.training.optimizer import ElectraAdam, clip_by_global_norm
+from electra_tf.training.optimizer import ElectraAdam
 from tests.reference.result import CheckResult, Comparison, guarded
 
 # Relative to the largest absolute value of the array.

@@ -8,8 +8,7 @@ import tensorflow as tf
 
 from electra_tf.config.distribution import DistributionConfig, check_batch_size
 from electra_tf.training.distribution.preemption import Preemption
-from electra_tf.training.distribution.starts import counted_start
-from electra_tf.training.distribution.strategies import create_strategy, is_chief
+from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.errors import UserError
 
@@ -74,23 +73,10 @@ def open_context(
         batch_sizes: names of the global batch sizes that replicas must divide.
 
     Raises:
-        UserError: a device is missing, a batch size is not divisible, TF_CONFIG is invalid, or
-            the run was started too often without progress.
+        UserError: a device is missing, a batch size is not divisible, or TF_CONFIG is invalid.
         PreemptedError: the run was preempted.
         WorkerLostError: another worker has failed.
     """
-    with contextlib.ExitStack() as stack:
-        limit = config.max_starts_without_progress
-        if limit and TRAIN_BATCH_SIZE in batch_sizes and is_chief(config):
-            stack.enter_context(counted_start(config.model_dir, limit))
-        run = stack.enter_context(_create_and_watch(config, batch_sizes))
-        yield run
-
-
-@contextlib.contextmanager
-def _create_and_watch(
-    config: DistributionConfig, batch_sizes: Sequence[str]
-) -> Iterator[DistributionContext]:
     run = create_context(config, batch_sizes)
     resume = (
         "Start all workers again with the same command: the run resumes from the latest "

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from electra_tf.text.tokenizer_description import MOST_UNKNOWN
+from electra_tf.training.variable_groups import GRADIENT_NORM, UPDATE_RATIO
 
 # Number of consecutive training records that must agree on a diagnosis.
 RECORDS = 3
@@ -33,8 +34,6 @@ _LOWEST_REPLACED = 0.1
 _EXPLOSION, _EARLIER_RECORDS = 10.0, 5
 # Update-to-weight ratios; about 0.001 is typical.
 _LARGEST_UPDATE, _SMALLEST_UPDATE = 0.1, 1e-5
-# Prefixes of metrics by group of layers.
-GRADIENT_NORM, UPDATE_RATIO = "gradient_norm/", "update_ratio/"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.model.kernels import compiled_as_a_whole
 from electra_tf.training.learning_rate import (
     WarmupPolynomialDecay,
     last_learning_rate,
@@ -15,11 +14,9 @@ from electra_tf.training.optimizer import (
     NOT_DECAYED,
     ElectraAdam,
     ElectraLamb,
-    clip_by_global_norm,
     make_optimizer,
+    reset_moments,
     reset_optimizer,
-    squared_norms,
-    start_stage,
 )
 
 
@@ -101,29 +98,6 @@ def test_on_one_device_weights_and_moments_stay_where_they_are_in_memory():
     assert np.all(optimizer.adam_v[1] > 0)
 
 
-def test_clipping_scales_all_gradients_by_one_factor():
-    gradients = [tf.constant([3.0, 0.0]), tf.constant([[4.0]])]
-    clipped, norm = clip_by_global_norm(gradients, 1.0)
-    assert float(norm) == 5
-    np.testing.assert_allclose(clipped[0], [0.6, 0])
-    np.testing.assert_allclose(clipped[1], [[0.8]])
-    untouched, _ = clip_by_global_norm(gradients, 10.0)
-    np.testing.assert_array_equal(untouched[0], gradients[0])
-    broken, norm = clip_by_global_norm([tf.constant([np.inf]), tf.constant([1.0])], 1.0)
-    assert not np.isfinite(float(norm))
-    assert not np.all(np.isfinite(np.concatenate(broken)))
-
-
-def test_squared_norms_keep_their_order_where_vectors_are_summed_together():
-    shapes = [(3,), (2, 3), (4,), (3,), (), (4,), (5,), (2, 3)]
-    generator = np.random.default_rng(0)
-    gradients = [tf.constant(generator.normal(size=s), tf.float32) for s in shapes]
-    expected = [np.sum(np.square(gradient)) for gradient in gradients]
-    np.testing.assert_allclose(squared_norms(gradients), expected, rtol=1e-6)
-    with compiled_as_a_whole():
-        np.testing.assert_allclose(squared_norms(gradients), expected, rtol=1e-6)
-
-
 def test_layer_wise_rates():
     paths = [
         "electra/embeddings/word_embeddings",
@@ -198,7 +172,7 @@ def test_moments_alone_are_reset_in_a_stage():
     optimizer = make_optimizer("adam", WarmupPolynomialDecay(0.1, 10), weight_decay_rate=0.0)
     optimizer.build([variable])
     optimizer.apply([tf.ones(3)], [variable])
-    start_stage(optimizer, first_step=1)
+    reset_moments(optimizer, first_step=1)
     assert int(optimizer.iterations) == 1
     for moment in (*optimizer.adam_m, *optimizer.adam_v):
         np.testing.assert_array_equal(moment, np.zeros(3))

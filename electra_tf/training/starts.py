@@ -10,13 +10,27 @@ import json
 import os
 from collections.abc import Iterator
 
+from electra_tf.config.distribution import DistributionConfig
 from electra_tf.config.saved_config import CONFIG_FILE
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_steps
+from electra_tf.training.distribution.strategies import is_chief
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, write_atomically
 
 STARTS_SUFFIX = ".starts.json"
 _FLAG = "--max_starts_without_progress"
+
+
+def limited_starts(config: DistributionConfig) -> contextlib.AbstractContextManager[None]:
+    """Counts the start of a training, with `max_starts_without_progress`, on the chief.
+
+    Raises:
+        UserError: on entering it, the run was started too often without progress.
+    """
+    limit = config.max_starts_without_progress
+    if limit and is_chief(config):
+        return counted_start(config.model_dir, limit)
+    return contextlib.nullcontext()
 
 
 @contextlib.contextmanager

@@ -1,8 +1,10 @@
 """A run that is started again and again without progress is refused."""
 
+import types
+
 import pytest
 
-from electra_tf.training.distribution.starts import counted_start
+from electra_tf.training.starts import counted_start, limited_starts
 from electra_tf.util.errors import UserError, WorkerLostError
 
 
@@ -50,3 +52,17 @@ def test_checkpoints_of_trials_count_beside_a_folder_of_their_name(tmp_path):
     (trial / "ckpt-9.index").touch()
     with pytest.raises(UserError, match="started 1 times"):
         start_and_lose_a_worker(model_dir, limit=1)
+
+
+@pytest.mark.parametrize("limit", [None, 1])
+def test_starts_are_limited_where_the_flag_is_given(tmp_path, limit):
+    config = types.SimpleNamespace(
+        max_starts_without_progress=limit,
+        model_dir=str(tmp_path / "run"),
+        strategy="one_device",
+    )
+    with pytest.raises(WorkerLostError), limited_starts(config):
+        raise WorkerLostError
+    refused = pytest.raises(UserError if limit else WorkerLostError)
+    with refused, limited_starts(config):
+        raise WorkerLostError
