@@ -134,7 +134,7 @@ class ExampleBuilder:
             second = window[first_length:length]
             yield frame(self._vocabulary, window[:first_length], second or None)
             start += length
-            self._draw_target_length()
+            self._target_length = draw_target_length(self._rng, self._max_length)
         del self._tokens[:start]
         self._line_ends = [end - start for end in self._line_ends if end > start]
 
@@ -224,8 +224,12 @@ class ExampleBuilder:
             position = boundaries.last_word_boundary(tokens, start + 1, middle)
         return position or end
 
-    def _draw_target_length(self) -> None:
-        if self._rng.random() < SHORT_TARGET_PROBABILITY:
-            self._target_length = self._rng.randint(MIN_SEQ_LENGTH, self._max_length)
-        else:
-            self._target_length = self._max_length
+
+def draw_target_length(rng: random.Random, max_length: int) -> int:
+    """Returns the length to fill the next example to: usually `max_length`, else a shorter one.
+
+    The probability and the range are those of the authors' `_create_example`.
+    """
+    if rng.random() < SHORT_TARGET_PROBABILITY:
+        return rng.randint(MIN_SEQ_LENGTH, max_length)
+    return max_length

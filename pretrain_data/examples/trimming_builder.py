@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from electra_tf.text.framing import Framed, frame
 from electra_tf.text.vocabulary import Vocabulary
 from pretrain_data.examples.example_builder import (
-    MIN_SEQ_LENGTH,
     ONE_SEGMENT_PROBABILITY,
-    SHORT_TARGET_PROBABILITY,
+    draw_target_length,
 )
 
 _NEVER_REACHED = 100_000
@@ -109,9 +108,5 @@ class TrimmingExampleBuilder:
 
         self._lines = []
         self._length = 0
-        if draw() < SHORT_TARGET_PROBABILITY:
-            self._target_length = self._rng.randint(MIN_SEQ_LENGTH, self._max_length)
-        else:
-            self._target_length = self._max_length
-
+        self._target_length = draw_target_length(self._rng, self._max_length)
         return frame(self._vocabulary, first, second or None)
