@@ -4,7 +4,7 @@ r"""Builds pre-training data (TFRecords) from text.
         --vocab-file demo/vocab.txt --output-dir demo/output/pretrain_tfrecords \
         --max-seq-length 128
 
-`--help` tells the rest.
+See `--help` for all options.
 """
 
 from flags import programs

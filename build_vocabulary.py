@@ -3,7 +3,7 @@ r"""Trains a WordPiece vocabulary on text.
     python build_vocabulary.py --corpus-dir demo/corpus --vocab-size 4096 \
         --output-file demo/output/vocab.txt
 
-`--help` tells the rest.
+See `--help` for all options.
 """
 
 from flags import programs

@@ -2,7 +2,7 @@
 
     python compare_results.py --results demo/output/models/quickstart/results
 
-`--help` tells the rest.
+See `--help` for all options.
 """
 
 from flags import programs

@@ -3,7 +3,7 @@ r"""Converts checkpoints between this project, the authors' code, Hugging Face a
     python convert_checkpoint.py --from demo/output/models/quickstart \
         --to_format huggingface --output demo/output/huggingface
 
-`--help` tells the rest.
+See `--help` for all options.
 """
 
 from flags import programs

@@ -3,7 +3,7 @@ r"""Exports a model as a SavedModel that takes raw text, as LiteRT or as ONNX.
     python export_saved_model.py --model_dir demo/output/models/quickstart \
         --export_dir demo/output/exported/discriminator
 
-`--help` tells the rest.
+See `--help` for all options.
 """
 
 from flags import programs

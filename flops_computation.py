@@ -2,7 +2,7 @@
 
     python flops_computation.py --recipe recipes/small.flags,recipes/base.flags
 
-`--help` tells the rest.
+See `--help` for all options.
 """
 
 from flags import programs

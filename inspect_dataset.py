@@ -3,7 +3,7 @@ r"""Describes and verifies built records: lengths, segments, tokens, duplicates,
     python inspect_dataset.py --data-dir demo/output --model-name quickstart \
         --flagfile recipes/quickstart.flags --examples 3
 
-`--help` tells the rest.
+See `--help` for all options.
 """
 
 from flags import programs

@@ -2,7 +2,7 @@
 
     python report.py demo/output/models/quickstart
 
-`--help` tells the rest.
+See `--help` for all options.
 """
 
 from flags import programs

@@ -3,7 +3,7 @@ r"""Pre-trains an ELECTRA model, or evaluates one on held-out text.
     python run_pretraining.py --data-dir demo/output --model-name quickstart \
         --flagfile recipes/quickstart.flags
 
-`--help` tells the rest.
+See `--help` for all options.
 """
 
 from flags import programs

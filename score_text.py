@@ -4,7 +4,7 @@ r"""Scores texts by their pseudo-log-likelihood, and re-ranks n-best lists by it
         --flagfile recipes/quickstart.flags --text_file demo/sentences.txt \
         --output_file demo/output/scores.tsv
 
-`--help` tells the rest.
+See `--help` for all options.
 """
 
 from flags import programs

@@ -2,7 +2,7 @@
 
     python serve_demo.py --discriminator demo/output/exported/discriminator
 
-`--help` tells the rest.
+See `--help` for all options.
 """
 
 from flags import programs

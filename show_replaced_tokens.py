@@ -3,7 +3,7 @@ r"""Shows which tokens of a few sentences the discriminator believes were replac
     python show_replaced_tokens.py --data-dir demo/output --model-name quickstart \
         --flagfile recipes/quickstart.flags --text_file demo/sentences.txt
 
-`--help` tells the rest.
+See `--help` for all options.
 """
 
 from flags import programs

@@ -253,7 +253,7 @@ def evaluate(
             warn_of_trained_on(config, records)
             config.warn_of_unused()
             for change in changed_metrics(config, word_list_sha256(config.word_list)):
-                warn_once(f"not evaluated as in training: {change}")
+                warn_once(f"the evaluation differs from training: {change}")
         with run.strategy.scope():
             evaluator = HeldOutEvaluator(model, run.strategy)
         batches = held_out_batches(config, records, run.strategy)

@@ -181,7 +181,7 @@ def check_combinations(
 ) -> None:
     """Raises UserError if the run of a combination would be refused before it trains.
 
-    What all combinations have in common, such as a missing file, the first run tells as soon.
+    Problems common to all combinations, such as a missing file, surface in the first run.
     So data are only loaded here if they differ, as with class weights, and checkpoints if the
     shapes of the encoders do.
     """

@@ -9,6 +9,8 @@ from electra_tf.config.phases import records_of_length
 from electra_tf.config.pretraining import EVAL_FLAG, TRAIN_FLAG, PretrainingConfig
 from electra_tf.config.resumption import DATA
 from electra_tf.config.saved_config import load_saved_config
+from electra_tf.masking.base import strategy_class
+from electra_tf.model_builder import model_class
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_not_input
@@ -63,9 +65,12 @@ def count_trained_tokens(config: PretrainingConfig, vocab_size: int) -> np.ndarr
             )
         return counts
     except UserError as error:
+        uses = [f"--masking={config.masking}"] if strategy_class(config).needs_counts else []
+        if model_class(config).generator_class(config).needs_counts:
+            uses.append(f"--generator_type={config.generator_type}")
         raise UserError(
-            "--masking=strategic and --generator_type=unigram use the token frequencies of the "
-            f"training records, also in evaluations. {error}"
+            f"{' and '.join(uses)}: the token frequencies of the training records are needed, "
+            f"also in evaluations. {error}"
         ) from error
 
 

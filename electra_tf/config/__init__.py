@@ -1,5 +1,4 @@
 """Hyperparameters as frozen dataclasses: defaults, validation and derived shapes.
 
-Does not import TensorFlow, so flags are checked instantly. Imports `electra_tf.util` and
-`electra_tf.text`.
+Does not import TensorFlow, so flags are checked instantly. Imports `electra_tf.util`.
 """

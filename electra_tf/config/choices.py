@@ -164,7 +164,7 @@ def resolve_choices(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_synonyms(given: Mapping[str, Any], choices: Mapping[str, Any]) -> None:
-    """Raises UserError for an authors' flag that says otherwise than what was chosen."""
+    """Raises UserError for an authors' flag that contradicts a choice."""
     either = []  # no choice depends on them: see `resolve_choices`
     if choices["objective"] == ELECTRIC:
         either.append("electra_objective")

@@ -1,4 +1,4 @@
 """FLOPs of models and training steps: the paper's count, and matrix products only.
 
-Imports `electra_tf.config` and the objectives.
+Imports `electra_tf.config` and `electra_tf.util`.
 """

@@ -246,9 +246,16 @@ class ModelFamily(abc.ABC):
 
 
 def find_family(
-    hyperparameters: Mapping[str, Any], families: Sequence[ModelFamily]
+    hyperparameters: Mapping[str, Any],
+    families: Sequence[ModelFamily],
+    source: str = "the checkpoint",
 ) -> ModelFamily:
     """Returns the first family that hyperparameters are of.
+
+    Args:
+        hyperparameters: of a model.
+        families: this project's.
+        source: what says so, for the error.
 
     Raises:
         UserError: they are of none.
@@ -256,7 +263,7 @@ def find_family(
     for family in families:
         if family.describes(hyperparameters):
             return family
-    raise UserError("config.json describes no model that can be used here")
+    raise UserError(f"{source} describes no model that this program uses")
 
 
 def with_hyperparameters(
@@ -277,7 +284,8 @@ def with_hyperparameters(
         if values is not None:
             described = dataclasses.replace(description, hyperparameters=values)
             return dataclasses.replace(checkpoint, description=described)
-    raise UserError("This project has no model with such heads")
+    heads = ", ".join(task.name for task in description.tasks) or "no task"
+    raise UserError(f"This project has no model with the checkpoint's heads, of {heads}")
 
 
 class CheckpointFormat(abc.ABC):

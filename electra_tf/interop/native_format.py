@@ -46,7 +46,8 @@ class NativeFormat(CheckpointFormat):
         saved = load_saved_config(folder)
         if saved is None:
             raise UserError(f"{folder} is not a model of this project: it has no {CONFIG_FILE}")
-        return find_family(saved.hyperparameters, self.families).read(path, saved)
+        source = os.path.join(folder, CONFIG_FILE)
+        return find_family(saved.hyperparameters, self.families, source).read(path, saved)
 
     def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
         """Writes a checkpoint, from which training can resume if the moments are known.

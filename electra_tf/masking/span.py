@@ -22,8 +22,9 @@ class SpanMaskingHparams:
 class SpanMasking(MaskingStrategy):
     """Samples spans until enough tokens are masked.
 
-    A span starts at a uniformly sampled word; its length is 3.8 words on average, limited by
-    its segment. Spans may overlap; the last one is cut when enough tokens are masked.
+    A span starts at a uniformly sampled word; its length is 3.8 words on average with the
+    default hyperparameters, limited by its segment. Spans may overlap; the last one is cut when
+    enough tokens are masked.
     """
 
     Hparams = SpanMaskingHparams

@@ -103,8 +103,8 @@ class WithinTokenAUC:
         """
         if self._num_left_out:
             warn_once(
-                f"{WITHIN_TOKEN_AUC} is of the first {self._count:,} tokens of an evaluation "
-                f"alone, not of the other {self._num_left_out:,}, unlike the other metrics"
+                f"{WITHIN_TOKEN_AUC} covers only the first {self._count:,} tokens of the "
+                f"evaluation, not the other {self._num_left_out:,}, unlike the other metrics"
             )
         return within_token_auc(self._keys)
 

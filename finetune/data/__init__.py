@@ -1,4 +1,4 @@
 """Raw examples, file readers, features, batches and folds.
 
-Imports `finetune.config`.
+Imports no other folder of `finetune`.
 """

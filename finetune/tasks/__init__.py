@@ -1,4 +1,4 @@
 """Tasks: the interface, and one folder per family of kinds.
 
-Imports `finetune.model`, `finetune.data` and `finetune.config`.
+Imports `finetune.model`, `finetune.data`, `finetune.results` and `finetune.config`.
 """

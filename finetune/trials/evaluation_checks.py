@@ -1,4 +1,4 @@
-"""What an evaluation asks of a model that has been fine-tuned before.
+"""Checks that an existing fine-tuned model fits the data and settings of an evaluation.
 
 Its labels, ranges and pre-trained weights must be those of the data and settings now, and no
 example that is held out may have trained it.
@@ -186,7 +186,7 @@ def check_pretrained(model_dir: str, initial_digest: str | None) -> None:
 def warn_of_other_inputs(
     model: str, recorded: Mapping[str, Any], config: FinetuningConfig
 ) -> None:
-    """Warns if a model is evaluated on inputs that are made otherwise than in its training.
+    """Warns if a model is evaluated on inputs prepared differently than in training.
 
     Args:
         model: path of the model.

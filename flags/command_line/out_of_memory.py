@@ -17,7 +17,7 @@ _COPY_FAILED = "Dst tensor is not initialized"
 
 
 def describe_out_of_memory(error: Exception, values: Mapping[str, Any]) -> str | None:
-    """Returns a message if an error is that memory is short, and None for any other.
+    """Returns a message if an error means that memory ran out, and None for any other.
 
     Args:
         error: an error of Python or TensorFlow.

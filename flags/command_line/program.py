@@ -254,7 +254,7 @@ def _discarding_output() -> Iterator[None]:
 
 
 def _ignore_more_interrupts() -> None:
-    """Lets a second Ctrl-C not interrupt the exit, which Python would tell of."""
+    """Keeps a second Ctrl-C from interrupting the exit with a traceback."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 

@@ -112,3 +112,20 @@ def test_every_choice_has_a_recipe():
 
 def test_the_published_sizes_are_there():
     assert {"quickstart", "small", "base", "large"} <= {path.stem for path in RECIPES}
+
+
+def test_the_page_lists_every_recipe_with_its_header():
+    page = (ROOT / "recipes/README.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| [")]
+    assert rows == [row_of(path) for path in (*RECIPES, *MODES)]
+
+
+def row_of(recipe: pathlib.Path) -> str:
+    lines = recipe.read_text(encoding="utf-8").splitlines()
+    title, *header = [line[1:].strip() for line in lines if line.startswith("#")]
+    paper = re.search(
+        r"^Paper: +(.*?)(?=^\w+:|\Z)", "\n".join(header), re.DOTALL | re.MULTILINE
+    )
+    source = " ".join(paper[1].split()) if paper else "-"
+    link = recipe.relative_to(ROOT / "recipes")
+    return f"| [`{recipe.name}`]({link}) | {title} | {source} |"

@@ -101,3 +101,15 @@ def test_every_folder_of_the_records_is_named(make_config, tiny_data, tmp_path):
     config = make_config(pretrain_tfrecords=f"{folder}/*.tfrecord*,{path}")
     described = training_records(config).describe(16)
     assert described == f"3 files in {folder}, {path.parent}"
+
+
+def test_what_needs_token_frequencies_is_named(make_config, tmp_path):
+    missing = {"pretrain_tfrecords": f"{tmp_path}/none", "do_train": False, "do_eval": True}
+    strategic = make_config(masking="strategic", **missing)
+    unigram = make_config(generator_type="unigram", embedding_sharing="none", **missing)
+    for config, named in (
+        (strategic, "masking=strategic"),
+        (unigram, "generator_type=unigram"),
+    ):
+        with pytest.raises(UserError, match=rf"^--{named}: the token frequencies .* No file"):
+            count_trained_tokens(config, config.vocab_size)

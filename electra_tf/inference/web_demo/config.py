@@ -67,7 +67,7 @@ class DemoConfig:
         return _is_loopback(self.host)
 
     def allows(self, host_header: str | None) -> bool:
-        """Returns whether a request with this Host header is answered.
+        """Returns whether a Host header is allowed.
 
         A page of another site can name this server by a domain of its own (DNS rebinding) and
         so read its answers, but cannot name it by its address. Other names must be allowed.

@@ -1,4 +1,4 @@
 """Devices and processes of a run, on `tf.distribute`.
 
-Imports `electra_tf.config` and `electra_tf.util`.
+Imports `electra_tf.model`, `electra_tf.config` and `electra_tf.util`.
 """

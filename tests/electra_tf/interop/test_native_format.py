@@ -147,10 +147,19 @@ def test_paths_of_pathlib_are_read(make_config, tmp_path):
 def test_folders_of_no_family_or_without_a_checkpoint_are_named(make_config, tmp_path):
     with pytest.raises(UserError, match=f"^{tmp_path} is not a model of this project: it has"):
         OURS.read(str(tmp_path))
-    with pytest.raises(UserError, match=r"config\.json describes no model that can be used"):
+    with pytest.raises(
+        UserError, match=r"^the checkpoint describes no model that this program"
+    ):
         find_family({}, OURS.families)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "config.json").write_text('{"hyperparameters": {"color": "red"}, "variables": {}}')
+    with pytest.raises(UserError, match=rf"^{other}/config\.json describes no model that this"):
+        OURS.read(str(other))
     encoder = read(HUGGINGFACE_DATA / "small/discriminator", "huggingface")
-    with pytest.raises(UserError, match=r"^This project has no model with such heads$"):
+    with pytest.raises(
+        UserError, match=r"^This project has no model with the checkpoint's heads, of no task$"
+    ):
         with_hyperparameters(encoder, ())
     checkpoint = tiny_pretraining_checkpoint(make_config)
     OURS.write(checkpoint, str(tmp_path / "run"))

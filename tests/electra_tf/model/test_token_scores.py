@@ -88,7 +88,7 @@ def test_tokens_beyond_the_limit_are_left_out():
 
 def test_tokens_that_are_left_out_are_told(capsys):
     keys = np.arange(10)
-    for max_tokens, said in ((10, ""), (8, "first 8 tokens of an evaluation alone, not of")):
+    for max_tokens, said in ((10, ""), (8, "first 8 tokens of the evaluation, not")):
         collected = WithinTokenAUC(max_tokens)
         collected.add(keys[:6])
         collected.add(np.append(keys[6:], -1))
