@@ -55,8 +55,11 @@ from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.checkpoints.authors_files import has_own_checkpoint
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
-from electra_tf.training.distribution import context
-from electra_tf.training.distribution.context import DistributionContext
+from electra_tf.training.distribution.context import (
+    TRAIN_BATCH_SIZE,
+    DistributionContext,
+    open_context,
+)
 from electra_tf.training.distribution.gpus import prepare_kernels
 from electra_tf.training.loop import Intervals, run_loop, training_values
 from electra_tf.training.monitoring.log import TrainLog, format_metrics
@@ -108,18 +111,18 @@ def train(
     objective.warn_of_unused(config)
     check_trackers(config.wandb, config.mlflow)
     vocabulary = load_checked_vocabulary(config)
-    batch_sizes = [context.TRAIN_BATCH_SIZE]
+    batch_sizes = [TRAIN_BATCH_SIZE]
     batch_sizes += ["eval_batch_size"] if eval_records is not None else []
-    with limited_starts(config), context.open_context(config, batch_sizes) as run:
+    with limited_starts(config), open_context(config, batch_sizes) as context:
         if config.triton_kernels:
             prepare_kernels()
         lengths = (*config.length_curriculum, config.max_seq_length)
         records.check(vocabulary, tokenizer_of(config, vocabulary), lengths)
         if eval_records is not None:
             eval_records.check(vocabulary, tokenizer_of(config, vocabulary), lengths[-1:])
-        print_fn = print_fn if run.workers.is_chief else discard
-        with lock_model_dir(config.model_dir, "--model_name or --model_dir", run.workers):
-            return _train(config, vocabulary, records, eval_records, run, print_fn)
+        print_fn = print_fn if context.workers.is_chief else discard
+        with lock_model_dir(config.model_dir, "--model_name or --model_dir", context.workers):
+            return _train(config, vocabulary, records, eval_records, context, print_fn)
 
 
 def _train(
@@ -127,10 +130,10 @@ def _train(
     vocabulary: Vocabulary,
     records: PretrainingRecords,
     eval_records: PretrainingRecords | None,
-    run: DistributionContext,
+    context: DistributionContext,
     print_fn: PrintFn,
 ) -> dict[str, float]:
-    strategy, workers, preemption = run
+    strategy, workers, preemption = context
     if config.debug:
         remove_debug_run(config.model_dir, workers)
     settings = run_settings(config, vocabulary, records, workers.count, eval_records)
@@ -156,7 +159,7 @@ def _train(
         start = config.init_checkpoint
         saved = saved_hyperparameters(start, needs_vocabulary=False)
         warn_of_longer_training(saved, config.max_seq_length, "--max_seq_length", start)
-    describe_run(config, model, vocabulary, records, eval_records, run, print_fn)
+    describe_run(config, model, vocabulary, records, eval_records, context, print_fn)
     if resumed:
         print_fn(f"Resuming from {checkpoints.latest}, step {first_step}.")
     moved = describe_moved_position(config, model.stages(), changes, first_step, records)
@@ -175,7 +178,7 @@ def _train(
         statistics = data_statistics(config, vocabulary, records)
     origin = kept_origin(config) if resumed else {}
     checkpoints.write_description({**settings, **origin}, vocabulary.path)
-    log = open_log(config, settings, statistics, first_step, run)
+    log = open_log(config, settings, statistics, first_step, context)
     log.settings(first_step, [each for each in changes if each.influence != NOTHING])
     phases = PretrainingPhases(
         config,
@@ -242,23 +245,23 @@ def evaluate(
         if path := getattr(config, name):
             check_output_file(path, f"--{name}")
             check_not_input(path, f"--{name}", {"--vocab_file": vocabulary.path})
-    with context.open_context(config, ["eval_batch_size"]) as run:
+    with open_context(config, ["eval_batch_size"]) as context:
         records.check(vocabulary, tokenizer_of(config, vocabulary), [config.max_seq_length])
-        print_fn = print_fn if run.workers.is_chief else discard
+        print_fn = print_fn if context.workers.is_chief else discard
         model, step, checkpoint = load_model(
-            config, vocabulary, run.strategy, token_counts or records.token_counts
+            config, vocabulary, context.strategy, token_counts or records.token_counts
         )
         print_fn(f"Evaluating {checkpoint} on {describe_held_out(config, records)}.")
-        if run.workers.is_chief:
+        if context.workers.is_chief:
             warn_of_trained_on(config, records)
             config.warn_of_unused()
             for change in changed_metrics(config, word_list_sha256(config.word_list)):
                 warn_once(f"the evaluation differs from training: {change}")
-        with run.strategy.scope():
-            evaluator = HeldOutEvaluator(model, run.strategy)
-        batches = held_out_batches(config, records, run.strategy)
+        with context.strategy.scope():
+            evaluator = HeldOutEvaluator(model, context.strategy)
+        batches = held_out_batches(config, records, context.strategy)
         values = evaluate_batches(config, evaluator, records, batches).values
-        if run.workers.is_chief:
+        if context.workers.is_chief:
             written = write_results(
                 {"step": step, **values},
                 results_txt=config.results_txt,

@@ -214,7 +214,7 @@ def describe_run(
     vocabulary: Vocabulary,
     records: PretrainingRecords,
     eval_records: PretrainingRecords | None,
-    run: DistributionContext,
+    context: DistributionContext,
     print_fn: Callable[[str], None],
 ) -> None:
     """Prints the model, the devices, the data and the phases of a run."""
@@ -226,8 +226,8 @@ def describe_run(
     )
     for line in describe_devices(
         config,
-        run.strategy,
-        run.workers,
+        context.strategy,
+        context.workers,
         config.train_batch_size,
         config.precision,
         train_flops_per_step(config),
@@ -241,7 +241,7 @@ def describe_run(
             f"vocabulary, {config.train_batch_size} x {length} tokens per step"
         )
         examples = records.num_examples(length)
-        if examples is not None and run.workers.is_chief:
+        if examples is not None and context.workers.is_chief:
             warn_of_repeated_examples(config.train_batch_size, examples)
     if eval_records is not None:
         print_fn(f"Eval:    {describe_held_out(config, eval_records)}")
@@ -251,7 +251,7 @@ def describe_run(
                 f"Phase:   {stages[phase.stage].name}, {phase.seq_length} tokens, steps "
                 f"{phase.first_step + 1} to {phase.end_step}"
             )
-    if run.workers.is_chief:
+    if context.workers.is_chief:
         _warn_of_long_warmup(config, stages)
         _warn_of_few_predictions(config)
         _warn_of_one_segment(encoder)
@@ -377,7 +377,7 @@ def open_log(
     settings: Mapping[str, Any],
     statistics: Mapping[str, float],
     first_step: int,
-    run: DistributionContext,
+    context: DistributionContext,
 ) -> TrainLog | SilentLog:
     """Returns the log of a run, which the chief writes, and records what it runs on.
 
@@ -386,18 +386,18 @@ def open_log(
         settings: result of `run_settings`.
         statistics: result of `data_statistics`.
         first_step: steps that have been trained.
-        run: distribution of the run.
+        context: distribution of the run.
     """
-    if not run.workers.is_chief:
+    if not context.workers.is_chief:
         return SilentLog()
-    write_run_info(config.model_dir, run.strategy.extended.worker_devices, statistics)
+    write_run_info(config.model_dir, context.strategy.extended.worker_devices, statistics)
     return TrainLog(
         config.model_dir,
         first_step=first_step,
         num_train_steps=config.num_train_steps,
         batch_size=config.train_batch_size,
         seq_length=config.max_seq_length,
-        utilization=utilization_of(config, run.strategy),
+        utilization=utilization_of(config, context.strategy),
         facts=facts_of(settings, **statistics),
         settings=settings,
         trackers=open_trackers(

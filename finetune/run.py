@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from electra_tf.config.recorded_settings import settings_digest
 from electra_tf.flops.counting import finetuning_flops_per_step
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_model_vocabulary
@@ -25,6 +26,7 @@ from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import remove_files
 from electra_tf.util.temporaries import remove_folder
+from finetune.config.custom_task_fields import reading_settings
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.suspicious import (
@@ -303,6 +305,9 @@ def _warn_of_suspicious_data(
                 index = f"{tasks[0].name}_eid"
                 held_out, seen = (join_windows(x.rows, index) for x in (run.held_out, train))
                 describe_repeated(name, held_out, seen, print_fn)
+                for part in filter(None, (run.selection, run.held_out)):
+                    label = tasks[0].single_label(part)
+                    warn_of_single_label(f"{name} {part.split}", label, len(part.examples))
 
 
 def _with_labels(task: Task) -> str:
@@ -315,13 +320,15 @@ def _with_labels(task: Task) -> str:
 
 
 def _files_digest(config: FinetuningConfig, tasks: Sequence[Task]) -> str:
-    """Returns the digest of the files that train and score a run."""
-    return files_digest(
+    """Returns the digest of the files that train and score a run, and of how they are read."""
+    files = files_digest(
         path
         for task in tasks
         for split in (TRAIN, *(() if config.num_folds else task.dev_splits))
         for path in task.split_files(split)
     )
+    reading = reading_settings(dataclasses.asdict(config))
+    return settings_digest({"files": files, **reading}) if reading else files
 
 
 def _restore_best(trainer: Trainer, trials: Sequence[ScoredTrial]) -> None:

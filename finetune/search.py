@@ -101,14 +101,16 @@ def search(
         score, unfinished = _score(config, results), sum(not each.finished for each in results)
         where = os.path.relpath(config.results_dir, base.results_dir)
         runs.append(SearchRun(values, score, unfinished, where))
-        write_atomically(path, _to_json(_best_first(runs), combinations))
+        write_atomically(path, _to_json(_best_first(runs), combinations, others))
         return math.nan if score is None else score
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     sampler = optuna.samplers.GridSampler(dict(grid), seed=base.seed)
     study = optuna.create_study(direction="maximize", sampler=sampler)
     with lock_model_dir(_models_dir(base), "--model_dir", context.workers):
-        numbers = _number(combinations, _models_dir(base))
+        numbers, others = _number(combinations, _models_dir(base))
+        for number, values in others.items():
+            print_fn(f"Not ranked, of an earlier search: {_flags(values)} (run_{number})")
         pairs = zip(combinations, numbers, strict=True)
         configs = [_config(given, base, values, number) for values, number in pairs]
         study.optimize(objective, n_trials=len(configs))
@@ -153,8 +155,12 @@ def _models_dir(base: FinetuningConfig) -> str:
     return f"{base.model_dir}{SEARCH_SUFFIX}"
 
 
-def _number(combinations: Sequence[Mapping[str, Any]], folder: str) -> list[int]:
+def _number(
+    combinations: Sequence[Mapping[str, Any]], folder: str
+) -> tuple[list[int], dict[int, Mapping[str, Any]]]:
     """Returns the numbers in the names of the folders of combinations, from 1.
+
+    Also, by number, those of earlier searches that are not among them.
 
     A combination keeps the one that it had in an earlier search, and no other one gets it.
 
@@ -171,7 +177,9 @@ def _number(combinations: Sequence[Mapping[str, Any]], folder: str) -> list[int]
         raise UserError(f"{path}: {_COMBINATIONS!r} is {known!r:.80}, not a list")
     known += [values for values in combinations if values not in known]
     write_atomically(path, to_json({_COMBINATIONS: known}))
-    return [known.index(values) + 1 for values in combinations]
+    numbers = [known.index(values) + 1 for values in combinations]
+    others = {n: values for n, values in enumerate(known, start=1) if n not in numbers}
+    return numbers, others
 
 
 def check_combinations(
@@ -238,11 +246,16 @@ def _best_first(runs: Sequence[SearchRun]) -> list[SearchRun]:
     return sorted(runs, key=lambda r: -math.inf if r.score is None else r.score, reverse=True)
 
 
-def _to_json(runs: Sequence[SearchRun], combinations: Sequence[Mapping[str, Any]]) -> str:
+def _to_json(
+    runs: Sequence[SearchRun],
+    combinations: Sequence[Mapping[str, Any]],
+    others: Mapping[int, Mapping[str, Any]],
+) -> str:
     ranked = [each.hyperparameters for each in runs]
     content = {
         "best_first": [each._asdict() for each in runs],
         "remaining": [values for values in combinations if values not in ranked],
+        "of_earlier_searches": {f"run_{number}": values for number, values in others.items()},
     }
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 

@@ -10,6 +10,7 @@ from typing import Any
 from electra_tf.config.recorded_settings import settings_digest
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import remove_files
+from finetune.config.custom_task_fields import is_location
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import QA, TAGGING
 from finetune.data.feature_cache import CacheEntry, FeatureCache
@@ -216,9 +217,3 @@ def _changed(config: FinetuningConfig, names: Sequence[str]) -> dict[str, Any]:
     defaults = {field.name: field.default for field in dataclasses.fields(config)}
     values = {name: getattr(config, name) for name in names}
     return {name: value for name, value in values.items() if value != defaults[name]}
-
-
-def is_location(name: str, value: Any) -> bool:
-    """Returns whether a hyperparameter tells where files are, which are part of a digest."""
-    is_file = name == "task_spec" and not str(value).lstrip().startswith(("{", "["))
-    return is_file or name == "own_task_files"

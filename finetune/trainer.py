@@ -75,7 +75,7 @@ class Trainer:
     Args:
         config: hyperparameters.
         tasks: tasks, trained jointly.
-        run: distribution of the run.
+        context: distribution of the run.
         print_fn: prints a message.
     """
 
@@ -83,25 +83,25 @@ class Trainer:
         self,
         config: FinetuningConfig,
         tasks: Sequence[Task],
-        run: DistributionContext,
+        context: DistributionContext,
         print_fn: Callable[[str], None] = print,
     ) -> None:
         self._config = config
         self._tasks = tasks
-        self._strategy = run.strategy
-        self.workers = run.workers
-        self._preemption = run.preemption
+        self._strategy = context.strategy
+        self.workers = context.workers
+        self._preemption = context.preemption
         self._print_fn = print_fn
         self._loaded_before = False
         # SHA-256 of the encoder's weights that the last `start` has loaded.
         self.pretrained_digest = RANDOM_INIT
         keras.utils.set_random_seed(config.seed)
-        with run.strategy.scope():
+        with context.strategy.scope():
             self.model = self._fresh_model()
             self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
             self._seed = tf.Variable(config.seed, dtype=tf.int64, trainable=False)
         self._predictor = Predictor(
-            self.model, run.strategy, buckets=self.buckets, jit_compile=config.jit_compile
+            self.model, context.strategy, buckets=self.buckets, jit_compile=config.jit_compile
         )
         self._optimizer: keras.optimizers.Optimizer | None = None
         self._steps: TrainingSteps | None = None

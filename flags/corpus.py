@@ -104,7 +104,7 @@ def text_settings(flag_values: flags.FlagValues) -> dict[str, object]:
     """
     corpus_dir, inputs = flag_values.corpus_dir, flag_values.input
     if (corpus_dir is None) == (inputs is None):
-        raise UserError(f"Pass exactly one of {INPUT_FLAG} and --corpus-dir.")
+        raise UserError(f"Pass exactly one of {INPUT_FLAG} and --corpus-dir")
     return {
         "corpus_dir": None if corpus_dir is None else local_path(corpus_dir, FLAG),
         "inputs": split_inputs(inputs),
@@ -141,7 +141,7 @@ def _pipeline_options(flag_values: flags.FlagValues) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(flag_values.pipeline_options))
     except ValueError as error:
-        raise UserError(f"--pipeline_options cannot be split into options: {error}.") from error
+        raise UserError(f"--pipeline_options cannot be split into options: {error}") from error
 
 
 def openwebtext_build_config(flag_values: flags.FlagValues = flags.FLAGS) -> CorpusBuildConfig:

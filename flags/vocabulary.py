@@ -90,14 +90,14 @@ def vocabulary_build_config(
         UserError: flags contradict each other.
     """
     if flag_values.compare_with is not None and flag_values.report is None:
-        raise UserError("--compare_with needs --report: the held-out text to compare on.")
+        raise UserError("--compare_with needs --report: the held-out text to compare on")
     check_not_empty(flag_values.report, "--report")
     report = split_inputs(flag_values.report)
     if flag_values.report is not None and not report:
-        raise UserError("--report names no file, glob or folder.")
+        raise UserError("--report names no file, glob or folder")
     coverage = flag_values.character_coverage
     if coverage is not None and math.isnan(coverage):  # which no bounds exclude
-        raise UserError(f"--character_coverage must be from 0.5 to 1, not {coverage}.")
+        raise UserError(f"--character_coverage must be from 0.5 to 1, not {coverage}")
     compare_with = flag_values.compare_with
     if compare_with is not None:
         compare_with = local_path(find_recipe(compare_with), "--compare_with")

@@ -210,6 +210,42 @@ def test_packages_import_nothing():
     assert [module for module in inits if not ast.get_docstring(tree(module))] == []
 
 
+def folders_that_say_what_they_import() -> list[tuple[str, str]]:
+    """Returns each folder and what its docstring says that it imports."""
+    found = []
+    for module, path in sorted(modules().items()):
+        docstring = " ".join((ast.get_docstring(tree(module)) or "").split())
+        if path.name == "__init__.py" and "Imports " in docstring:
+            found.append((module, docstring.split("Imports ", 1)[1]))
+    return found
+
+
+@pytest.mark.parametrize(("folder", "said"), folders_that_say_what_they_import())
+def test_a_folder_imports_what_it_says(folder, said):
+    def is_in(module: str, package: str) -> bool:
+        return module == package or module.startswith(f"{package}.")
+
+    said = said.split(". ")[0]
+    named = [name for name in re.findall(r"`([\w.]+)`", said) if name in modules()]
+    package = folder.split(".")[0]
+    others = {
+        other
+        for module in modules()
+        if is_in(module, folder)
+        for other in imports_of(module)
+        if not is_in(other, folder)
+    }
+    if said.startswith("no"):
+        named = []
+    unused = [name for name in named if not any(is_in(other, name) for other in others)]
+    assert unused == []
+    if "layers below" not in said and "what they import" not in said:
+        of_package = {other for other in others if is_in(other, package) and other != package}
+        assert [
+            o for o in sorted(of_package) if not any(is_in(o, name) for name in named)
+        ] == []
+
+
 def test_only_flags_read_flags():
     named = [
         module

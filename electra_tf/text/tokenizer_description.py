@@ -67,14 +67,14 @@ class TokenizerDescription:
             or sorted(content) != sorted(names)
             or any(not isinstance(content[name], types.get(name, bool)) for name in names)
         ):
-            raise UserError(f"{where} does not describe a tokenizer: {', '.join(names)}.")
+            raise UserError(f"{where} does not describe a tokenizer: {', '.join(names)}")
         description = cls(**{**content, "special_tokens": tuple(content["special_tokens"])})
         ours = cls(vocab_sha256="")
         for name in ("tokenize_chinese_chars", "special_tokens"):
             if getattr(description, name) != getattr(ours, name):
                 raise UserError(
                     f"{where}: {name} is {content[name]}; only "
-                    f"{ours.to_dict()[name]} is supported."
+                    f"{ours.to_dict()[name]} is supported"
                 )
         return description
 
@@ -122,13 +122,13 @@ def load_tokenizer_description(vocab_file: str | os.PathLike) -> TokenizerDescri
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read as JSON: {error}.") from error
+        raise UserError(f"{path} cannot be read as JSON: {error}") from error
     description = TokenizerDescription.from_dict(content, str(path))
     actual = hash_vocabulary(vocab_file)
     if actual is not None and actual != description.vocab_sha256:
         raise UserError(
             f"{path} does not describe {vocab_file}, which has been replaced: restore the "
-            "vocabulary, or delete the description to use the new one without it."
+            "vocabulary, or delete the description to use the new one without it"
         )
     return description
 
@@ -159,7 +159,7 @@ def tokenizer_settings(
         actual = hash_vocabulary(vocab_file)
         if described and actual and actual != described.vocab_sha256:
             raise UserError(
-                f"--vocab_file={vocab_file} is not the model's vocabulary, {model_vocab_file}."
+                f"--vocab_file={vocab_file} is not the model's vocabulary, {model_vocab_file}"
             )
         if not described:
             _warn_of_other_tokens(vocab_file, model_vocab_file)
@@ -179,7 +179,7 @@ def tokenizer_settings(
             raise UserError(
                 f"{flags[name]} is {json.dumps(given[name])}, but {source} says that {name} is "
                 f"{json.dumps(expected)}: omit the flag, or use a vocabulary and data built "
-                "with that setting."
+                "with that setting"
             )
         values[name] = expected
     return values

@@ -110,9 +110,9 @@ def load_vocabulary(path: str | pathlib.Path, flag: str = DEFAULT_FLAG) -> Vocab
     try:
         content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{where} does not exist.") from None
+        raise UserError(f"{where} does not exist") from None
     except OSError as error:
-        raise UserError(f"{where} cannot be read: {error.strerror}.") from error
+        raise UserError(f"{where} cannot be read: {error.strerror}") from error
     return parse_vocabulary(content, where, path)
 
 
@@ -174,32 +174,30 @@ def parse_vocabulary(content: bytes, where: str, path: pathlib.Path) -> Vocabula
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(
-            f"{where} is not UTF-8: invalid byte at offset {error.start}."
-        ) from None
+        raise UserError(f"{where} is not UTF-8: invalid byte at offset {error.start}") from None
     tokens = tuple(line.strip() for line in text.removesuffix("\n").split("\n"))
     ids: dict[str, int] = {}
     for index, token in enumerate(tokens):
         if not token:
             raise UserError(
-                f"{where}: line {index + 1} is empty; every line must hold one token."
+                f"{where}: line {index + 1} is empty; every line must hold one token"
             )
         if token in ids:
             raise UserError(
                 f"{where}: token {token!r} is on line {ids[token] + 1} and again on line "
-                f"{index + 1}; tokens must be unique."
+                f"{index + 1}; tokens must be unique"
             )
         ids[token] = index
     missing = [token for token in SPECIAL_TOKENS if token not in ids]
     if missing and tokens[0].startswith("\ufeff"):
         raise UserError(
             f"{where} starts with a byte order mark (U+FEFF), which becomes part of its first "
-            "token: save it as UTF-8 without one."
+            "token: save it as UTF-8 without one"
         )
     if missing:
         raise UserError(
             f"{where} lacks the special token{'s'[: len(missing) > 1]} {', '.join(missing)}; "
-            f"it must contain {', '.join(SPECIAL_TOKENS)}, each on its own line."
+            f"it must contain {', '.join(SPECIAL_TOKENS)}, each on its own line"
         )
     return Vocabulary(tokens, ids, hashlib.sha256(content).hexdigest(), path)
 

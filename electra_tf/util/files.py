@@ -180,7 +180,7 @@ def local_path(path: str, flag: str) -> pathlib.Path:
     if "://" in path:
         raise UserError(
             f"{flag}: {path} is on a remote file system: copy the files or mount the bucket, "
-            "and pass a path of this machine."
+            "and pass a path of this machine"
         )
     return pathlib.Path(os.path.expanduser(path))
 

@@ -4,9 +4,17 @@ No TensorFlow is imported here.
 """
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from electra_tf.config.hyperparameters import hyperparameter
 from finetune.config.task_kinds import FILE_FORMATS, KINDS, LEVELS
+
+# Of the hyperparameters that describe a task.
+OWN_TASK_PREFIX = "own_task_"
+OWN_TASK_FILES = "own_task_files"
+# They say how predictions are scored, and nothing about the files.
+_NOT_READING = ("own_task_metric",)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,3 +78,30 @@ class CustomTaskFields:
         "Custom QA task: whether questions may be unanswerable; detected in the train split if "
         "unset.",
     )
+
+
+def is_location(name: str, value: Any) -> bool:
+    """Returns whether a hyperparameter tells where files are, which are part of a digest."""
+    is_file = name == "task_spec" and not str(value).lstrip().startswith(("{", "["))
+    return is_file or name == OWN_TASK_FILES
+
+
+def names_dev(own_task_files: str | None) -> bool:
+    """Returns whether `--own_task_files` has a dev file; else, a part of train is held out."""
+    pairs = (own_task_files or "").split(",")
+    return any(pair.partition("=")[0].strip() == "dev" for pair in pairs)
+
+
+def reading_settings(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the hyperparameters that say how the files of own tasks are read and divided.
+
+    Only those that are given; where the files are is not among them.
+    """
+    return {
+        name: value
+        for name, value in hyperparameters.items()
+        if name.startswith((OWN_TASK_PREFIX, "task_spec"))
+        and value is not None
+        and not is_location(name, value)
+        and name not in _NOT_READING
+    }

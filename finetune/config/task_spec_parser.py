@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from electra_tf.util.errors import UserError, nearest_name_hint
 from electra_tf.util.files import parse_json, read_given_text
+from finetune.config.custom_task_fields import OWN_TASK_PREFIX
 from finetune.config.task_kinds import LEVELS, TABLES, TaskKind, kinds_by_name
 from finetune.config.task_spec import Column, TaskSpec
 
-OWN_TASK_PREFIX = "own_task_"
 # Separates the columns of a list in `--own_task_columns`.
 COLUMN_SEPARATOR = "+"
 _RESERVED_SPLIT = "predict"

@@ -79,12 +79,8 @@ def make_folds(
                     f"every fold of --num_folds={num_folds}: {error}"
                 ) from error
             train, selection = rest[kept], rest[chosen]
-        if missing := sorted(set(labels) - {labels[i] for i in train} - {None}):
-            warn_once(
-                f"fold {number} of --num_folds={num_folds}, seed {seed}, trains on no example "
-                f"of the labels {', '.join(map(repr, missing))}: all of them are in groups "
-                "that are held out"
-            )
+        fold = f"fold {number} of --num_folds={num_folds}, seed {seed},"
+        warn_of_unseen_labels(fold, labels, train)
         parts = (tuple(part.tolist()) for part in (train, selection, held_out))
         folds.append(Fold(*parts, by_group=groups is not None))
     return folds
@@ -183,6 +179,23 @@ def hold_out(
     for label, indices in members.items():
         is_held_out[generator.permutation(indices)[: taken[label]]] = True
     return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
+
+
+def warn_of_unseen_labels(
+    name: str, labels: Sequence[str | None], train: Sequence[int]
+) -> None:
+    """Warns of labels that no example to train on has, because groups are held out whole.
+
+    Args:
+        name: what trains, for the message.
+        labels: label of each example; None has no label.
+        train: indices of the examples to train on.
+    """
+    if missing := sorted(set(labels) - {labels[i] for i in train} - {None}):
+        warn_once(
+            f"{name} trains on no example of the labels {', '.join(map(repr, missing))}: all "
+            "of them are in groups that are held out"
+        )
 
 
 def stratification_labels(examples: Sequence[Any]) -> list[str | None]:

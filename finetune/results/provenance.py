@@ -15,6 +15,7 @@ from electra_tf.config.recorded_settings import (
     settings_digest,
 )
 from electra_tf.util.errors import UserError
+from finetune.config.custom_task_fields import reading_settings
 from finetune.config.finetuning import FinetuningConfig
 
 # Key of a model's `config.json`: SHA-256 of the encoder that its training started from.
@@ -111,6 +112,9 @@ def scored_settings_digest(given: Mapping[str, Any], recorded: Mapping[str, Any]
     kinds = influences(FinetuningConfig)
     now = comparable_settings(FinetuningConfig, given)
     trained = {**now, **comparable_settings(FinetuningConfig, recorded or {})}
+    # Left out where they are those of the training, so that both have the same digest.
+    reading, as_trained = reading_settings(given), reading_settings(trained)
+    is_other = reading != as_trained
 
     def of_kind(settings: Mapping[str, Any], kind: str) -> dict[str, Any]:
         return {name: v for name, v in settings.items() if kinds.get(name) == kind}
@@ -123,5 +127,6 @@ def scored_settings_digest(given: Mapping[str, Any], recorded: Mapping[str, Any]
             "evaluation": of_kind(now, EVALUATION),
             "both": {name: now[name] for name in OF_BOTH},
             **({"debug": True} if is_debug else {}),
+            **({"reading": reading} if is_other else {}),
         }
     )

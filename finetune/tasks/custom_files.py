@@ -13,7 +13,7 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_spec import TaskSpec
 from finetune.data.features import DataReport
 from finetune.data.file_readers import read_records
-from finetune.data.folds import example_groups, hold_out
+from finetune.data.folds import example_groups, hold_out, warn_of_unseen_labels
 from finetune.data.raw_examples import RawExample, brief
 from finetune.data.suspicious import alike_label_hint, warn_of_odd_labels
 from finetune.tasks.base import PREDICT
@@ -252,9 +252,14 @@ class CustomSource(abc.ABC):
         if self._files.source_split(split) != TRAIN:
             return examples
         self._check_train(examples, path)
-        kept = self._files.divide(self._strata(examples), example_groups(examples), split)
+        strata, groups = self._strata(examples), example_groups(examples)
+        kept = self._files.divide(strata, groups, split)
         if split == DEV:
             report.add(HELD_OUT, examples=len(kept), of=len(examples))
+        elif groups is not None and self._files.held_out_fraction:
+            seed = f'"dev_seed" {self._spec.dev_seed}'
+            self._check_train([examples[i] for i in kept], f"{path}, without dev ({seed})")
+            warn_of_unseen_labels(f"{self._spec.name}: train ({seed})", strata, kept)
         return [dataclasses.replace(examples[i], eid=eid) for eid, i in enumerate(kept)]
 
     @abc.abstractmethod

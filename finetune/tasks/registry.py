@@ -8,10 +8,11 @@ from typing import Any
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, nearest_name_hint
+from finetune.config.custom_task_fields import OWN_TASK_PREFIX
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import built_in_kinds, kinds_by_name
 from finetune.config.task_spec import TaskSpec
-from finetune.config.task_spec_parser import OWN_TASK_PREFIX, load_specs, spec_from_flags
+from finetune.config.task_spec_parser import load_specs, spec_from_flags
 from finetune.tasks.base import Task
 
 

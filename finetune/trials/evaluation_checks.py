@@ -5,17 +5,20 @@ example that is held out may have trained it.
 """
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from electra_tf.config.recorded_settings import changed_settings
+from electra_tf.config.hyperparameters import TRAINING
+from electra_tf.config.recorded_settings import Change, changed_settings
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
 from electra_tf.interop.formats import INIT_FLAG, saved_hyperparameters
-from electra_tf.interop.model_checkpoint import TASKS
+from electra_tf.interop.model_checkpoint import LABELS, TASKS
 from electra_tf.training.checkpoints.authors_files import has_only_authors_checkpoint
 from electra_tf.training.checkpoints.checkpoint_files import newest_whole
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
+from finetune.config.custom_task_fields import OWN_TASK_FILES, names_dev
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.provenance import OF_BOTH
@@ -35,6 +38,7 @@ from finetune.trials.trial_runs import TrialRun
 
 # Hyperparameter that converted models do not have.
 _MODEL_NAME = "model_name"
+_COLUMNS = "own_task_columns"
 # Keys of the description of a regression.
 _RANGE = ("min_label", "max_label")
 
@@ -64,6 +68,7 @@ def check_models(
             )
         check_pretrained(model_dir, initial_digest)
         check_labels(model_dir, saved_labels(model_dir), tasks)
+        check_descriptions(model_dir, load_saved_config(model_dir).hyperparameters, tasks)
         check_fold(trial)
 
 
@@ -93,7 +98,10 @@ def warn_of_trained_examples(
         files = task.split_files(TRAIN)
         is_held_out = any(task.split_files(split) == files for split in task.dev_splits)
         saved = recorded.get(TRAIN_FILES, {}).get(task.name)
-        if (num_folds or is_held_out) and saved not in (None, train_digest(task)):
+        is_other = saved not in (None, train_digest(task))
+        # With a dev file, all of train has been trained on.
+        is_other |= is_held_out and names_dev(recorded.get(OWN_TASK_FILES))
+        if (num_folds or is_held_out) and is_other:
             warn_once(
                 f"{model} was trained on other files or settings of task {task.name} "
                 f"({', '.join(files)}), so it may have seen examples that are held out now, "
@@ -110,6 +118,30 @@ def check_labels(model: str, saved: Mapping[str, Sequence[str]], tasks: Sequence
                 f"of task {name}, but the data now has {', '.join(labels)}. Restore the train "
                 "file, or list the labels in the task's description"
             )
+
+
+def check_descriptions(model: str, recorded: Mapping[str, Any], tasks: Sequence[Task]) -> None:
+    """Raises UserError unless tasks are of the kind and the inputs that a model was trained on.
+
+    Such as pairs instead of single texts. Labels and ranges have checks of their own.
+
+    Args:
+        model: path of the model.
+        recorded: hyperparameters of its run; those of converted models are only assumed.
+        tasks: tasks of the evaluation.
+    """
+    if _MODEL_NAME not in recorded:
+        return
+    for task in tasks:
+        saved, now = recorded.get(TASKS, {}).get(task.name, {}), task.description
+        for key in now.keys() & saved.keys() - {LABELS, *_RANGE}:
+            if saved[key] != now[key]:
+                raise UserError(
+                    f"The model in {model} was trained on task {task.name} with {key} "
+                    f"{json.dumps(saved[key])}, but its description now has {key} "
+                    f"{json.dumps(now[key])}: pass the description, or the flags, of the "
+                    "training"
+                )
 
 
 def check_ranges(model: str, recorded: Mapping[str, Any], tasks: Sequence[Task]) -> None:
@@ -201,9 +233,13 @@ def warn_of_other_inputs(
         for change in changed_settings(FinetuningConfig, recorded, given)
         if change.name in OF_BOTH and change.name != "precision"
     ]
+    columns = [values.get(_COLUMNS) for values in (recorded, given)]
+    is_same_file = recorded.get(OWN_TASK_FILES) == config.own_task_files
+    if is_same_file and None not in columns and columns[0] != columns[1]:
+        changes.append(Change(_COLUMNS, *columns, TRAINING).describe())
     if changes:
         warn_once(
-            f"{model} was fine-tuned on inputs that were made otherwise, so its scores and "
-            f"predictions are not those of its training: {'; '.join(changes)}. Pass the flags "
-            "of the training"
+            f"{model} was fine-tuned on inputs that were prepared differently, so its scores "
+            f"and predictions are not those of its training: {'; '.join(changes)}. Pass the "
+            "flags of the training"
         )

@@ -23,9 +23,10 @@ from electra_tf.training.checkpoints.best_checkpoint import BEST_FOLDER
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.errors import UserError
 from electra_tf.util.temporaries import remove_folder
+from finetune.config.custom_task_fields import OWN_TASK_FILES, is_location, names_dev
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.provenance import PRETRAINED, files_digest
-from finetune.task_data import TRAIN, TaskData, is_location
+from finetune.task_data import TRAIN, TaskData
 from finetune.tasks.base import Task
 from finetune.trials.trial_runs import TrialRun
 
@@ -154,8 +155,17 @@ def changes_of_model(
         # TRAIN_FILES is in DATA, too, as are files.
         if change.influence in influences
         and change.name not in (TASKS, TRAIN_FILES)
-        and not all(is_location(change.name, v) for v in (change.recorded, change.given))
+        and not _only_moves_files(change, hyperparameters)
     ]
+
+
+def _only_moves_files(change: Change, hyperparameters: Mapping[str, Any]) -> bool:
+    """Whether a change names other files, whose contents count, in the same roles."""
+    values = (change.recorded, change.given)
+    if change.name == OWN_TASK_FILES and not hyperparameters["num_folds"]:
+        # Without a dev file, a part of train is held out.
+        return names_dev(change.recorded) == names_dev(change.given)
+    return all(is_location(change.name, value) for value in values)
 
 
 def selecting_data(hyperparameters: Mapping[str, Any]) -> list[str]:

@@ -29,6 +29,7 @@ from finetune.task_data import TaskData
 from finetune.tasks.base import Outputs, Scores, SplitData, Task
 from finetune.trainer import DivergedError, Trainer
 from finetune.trials.evaluation_checks import (
+    check_descriptions,
     check_labels,
     check_ranges,
     warn_of_other_inputs,
@@ -100,6 +101,7 @@ class TrialSession:
         if not config.do_train:
             model, recorded = self._evaluated_model()
             result = dataclasses.replace(result, chosen_on=self._recorded_choice(recorded))
+            check_descriptions(model, recorded, self._tasks)
             check_ranges(model, recorded, self._tasks)
             warn_of_other_inputs(model, recorded, config)
             if config.do_eval:

@@ -130,7 +130,7 @@ def _build(
         if not manifest.num_examples and config.eval_fraction:
             raise UserError(
                 f"--eval_fraction={config.eval_fraction} leaves no text of the corpus in "
-                f"{config.corpus_name} to train on."
+                f"{config.corpus_name} to train on"
             )
         if not manifest.num_examples:
             raise _no_text(manifest, config)
@@ -162,18 +162,18 @@ def _check_settings(config: CorpusBuildConfig) -> None:
     if not MIN_SEQ_LENGTH <= config.max_seq_length <= MAX_SEQ_LENGTH:
         raise UserError(
             f"--max-seq-length must be from {MIN_SEQ_LENGTH} to {MAX_SEQ_LENGTH}, "
-            f"not {config.max_seq_length}."
+            f"not {config.max_seq_length}"
         )
     if config.num_processes < 1:
-        raise UserError(f"--num-processes must be at least 1, not {config.num_processes}.")
+        raise UserError(f"--num-processes must be at least 1, not {config.num_processes}")
     if not 0 <= config.eval_fraction < 1:
         raise UserError(
-            f"--eval_fraction must be at least 0 and below 1, not {config.eval_fraction}."
+            f"--eval_fraction must be at least 0 and below 1, not {config.eval_fraction}"
         )
     if config.deduplicate not in DEDUPLICATE_CHOICES:
         raise UserError(
             f"--deduplicate must be one of {', '.join(DEDUPLICATE_CHOICES)}, "
-            f"not {config.deduplicate}."
+            f"not {config.deduplicate}"
         )
     if config.deduplicate == "near":
         check_near_duplicates(
@@ -183,7 +183,7 @@ def _check_settings(config: CorpusBuildConfig) -> None:
         )
     if config.pack and config.authors_trimming:
         raise UserError(
-            "--pack and --authors_trimming are mutually exclusive: pass one of them."
+            "--pack and --authors_trimming are mutually exclusive: pass one of them"
         )
     check_sentences(config.sentences, config.sentence_language)
     _warn_of_unused(config)

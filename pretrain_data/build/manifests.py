@@ -113,7 +113,7 @@ def held_out_manifest(
     if not manifest.num_examples:
         raise UserError(
             f"--eval_fraction={config.eval_fraction} holds out none of the documents in "
-            f"{config.corpus_name}: there are too few for this fraction."
+            f"{config.corpus_name}: there are too few for this fraction"
         )
     return dataclasses.replace(manifest, held_out=True)
 

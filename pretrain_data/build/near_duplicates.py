@@ -37,15 +37,15 @@ _MAX_WORD_CHARACTERS = 1 << 20
 def check_near_duplicates(threshold: float, num_words: int, num_permutations: int) -> None:
     """Raises UserError if a setting is impossible, or the package is missing."""
     if not 0 < threshold <= 1:
-        raise UserError(f"{THRESHOLD_FLAG} must be above 0 and at most 1, not {threshold}.")
+        raise UserError(f"{THRESHOLD_FLAG} must be above 0 and at most 1, not {threshold}")
     for flag, least, number in (
         (WORDS_FLAG, 1, num_words),
         (PERMUTATIONS_FLAG, 2, num_permutations),
     ):
         if number < least:
-            raise UserError(f"{flag} must be at least {least}, not {number}.")
+            raise UserError(f"{flag} must be at least {least}, not {number}")
         if number > _LONGEST:
-            raise UserError(f"{flag} must be at most {_LONGEST:,}, not {number:,}.")
+            raise UserError(f"{flag} must be at most {_LONGEST:,}, not {number:,}")
     _datasketch()
 
 

@@ -30,15 +30,15 @@ def check_output_dir(output_dir: AnyPath, overwrite: bool, flag: str) -> None:
         exists, is_dir = output_dir.exists(), output_dir.is_dir()
     except OSError as error:
         raise UserError(
-            f"Output directory {output_dir} ({flag}) cannot be read: {error.strerror}."
+            f"Output directory {output_dir} ({flag}) cannot be read: {error.strerror}"
         ) from error
     if exists and not is_dir:
-        raise UserError(f"Output directory {output_dir} ({flag}) is a file.")
+        raise UserError(f"Output directory {output_dir} ({flag}) is a file")
     present = [p for p in _entries(output_dir) if not p.name.startswith(_TEMPORARY_PREFIX)]
     if present and not overwrite:
         raise UserError(
             f"Output directory {output_dir} ({flag}) is not empty: it contains "
-            f"{present[0].name}. Pass another one, or --overwrite to replace its data."
+            f"{present[0].name}. Pass another one, or --overwrite to replace its data"
         )
 
 
@@ -65,11 +65,11 @@ def lock_output_dir(output_dir: AnyPath, flag: str) -> Iterator[None]:
     except filelock.Timeout:
         raise UserError(
             f"Another program is building records in {output_dir} (it has locked {path}): wait "
-            f"until it ends, or choose another directory with {flag}."
+            f"until it ends, or choose another directory with {flag}"
         ) from None
     except (OSError, NotImplementedError) as error:
         raise UserError(
-            f"Output directory {output_dir} ({flag}) cannot be locked: {reason_of(error)}."
+            f"Output directory {output_dir} ({flag}) cannot be locked: {reason_of(error)}"
         ) from error
     try:
         yield
@@ -100,7 +100,7 @@ class TemporaryDir:
         except OSError as error:
             raise UserError(
                 f"Output directory {self._output_dir} ({self._flag}) cannot be written: "
-                f"{error.strerror}."
+                f"{error.strerror}"
             ) from error
         self._made_output_dir = not existed
         return self._path
@@ -151,7 +151,7 @@ def publish(
         _move(manifest, temporary_dir, output_dir)
     except OSError as error:
         raise UserError(
-            f"Output directory {output_dir} ({flag}) cannot be written: {reason_of(error)}."
+            f"Output directory {output_dir} ({flag}) cannot be written: {reason_of(error)}"
         ) from error
 
 

@@ -39,7 +39,7 @@ def exists(path: AnyPath, flag: str) -> bool:
     try:
         return path.exists()
     except OSError as error:
-        raise UserError(f"{flag}: {path} {reason_of_os_error(error)}.") from error
+        raise UserError(f"{flag}: {path} {reason_of_os_error(error)}") from error
 
 
 def matching_paths(pattern: AnyPath, flag: str) -> list[AnyPath]:
@@ -48,11 +48,11 @@ def matching_paths(pattern: AnyPath, flag: str) -> list[AnyPath]:
         found = glob.glob(pattern_of_files(str(pattern)), recursive=True)
         return [pathlib.Path(path) for path in sorted(found)]
     if "**" in str(pattern):
-        raise UserError(f"{flag}: {pattern}: remote globs have no **; name the folder instead.")
+        raise UserError(f"{flag}: {pattern}: remote globs have no **; name the folder instead")
     try:
         return list(pattern.parent.glob(pattern.name))
     except OSError as error:
-        raise UserError(f"{flag}: {pattern} {reason_of_os_error(error)}.") from error
+        raise UserError(f"{flag}: {pattern} {reason_of_os_error(error)}") from error
 
 
 def identity_of(path: AnyPath) -> str:

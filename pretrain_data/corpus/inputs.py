@@ -90,11 +90,11 @@ def find_corpus(
     """
     corpus_dir = pathlib.Path(corpus_dir)
     if not corpus_dir.exists():
-        raise UserError(f"Corpus directory {corpus_dir} ({flag}) does not exist.")
+        raise UserError(f"Corpus directory {corpus_dir} ({flag}) does not exist")
     if not corpus_dir.is_dir():
         raise UserError(
             f"{flag} must be a directory of .txt or .txt.gz files; {corpus_dir} is a file. "
-            f"Pass its parent directory, or files with {INPUT_FLAG}."
+            f"Pass its parent directory, or files with {INPUT_FLAG}"
         )
     finder = _Finder(FormatOptions(flag=flag), skip_unreadable, TEXT_SUFFIXES, vocabularies)
     finder.add_folder(corpus_dir)
@@ -104,11 +104,11 @@ def find_corpus(
         num_others = len(finder.ignored) + len(finder.vocabularies)
         others = f", only {num_others} other files" if num_others else ""
         raise UserError(
-            f"Corpus directory {corpus_dir} ({flag}) contains no .txt or .txt.gz files{others}."
+            f"Corpus directory {corpus_dir} ({flag}) contains no .txt or .txt.gz files{others}"
         )
     if len(finder.empty) == len(finder.parts):
         raise UserError(
-            f"All {len(finder.parts)} text files in {corpus_dir} ({flag}) are empty."
+            f"All {len(finder.parts)} text files in {corpus_dir} ({flag}) are empty"
         )
     return finder.corpus()
 
@@ -138,7 +138,7 @@ def find_inputs(
     """
     options = options or FormatOptions()
     if not inputs:
-        raise UserError(f"{options.flag} names no file, glob or folder.")
+        raise UserError(f"{options.flag} names no file, glob or folder")
     finder = _Finder(options, skip_unreadable, tuple(FORMATS), vocabularies)
     for entry in inputs:
         path = given_path(entry)
@@ -147,9 +147,9 @@ def find_inputs(
         elif glob.has_magic(entry):
             paths = matching_paths(path, options.flag)
             if not paths:
-                raise UserError(f"{options.flag}: no file matches {entry}.")
+                raise UserError(f"{options.flag}: no file matches {entry}")
         else:
-            raise UserError(f"{options.flag}: {entry} does not exist.")
+            raise UserError(f"{options.flag}: {entry} does not exist")
         before = finder.num_found
         for found in paths:
             if found.is_dir():
@@ -161,14 +161,14 @@ def find_inputs(
         if before == finder.num_found:
             raise UserError(
                 f"{options.flag}: {entry} contains no files of a corpus format "
-                f"({', '.join(FORMATS)})."
+                f"({', '.join(FORMATS)})"
             )
     if finder.vocabularies and not (finder.parts or finder.unreadable):
-        raise UserError(f"{options.flag}: the only file is a vocabulary.")
+        raise UserError(f"{options.flag}: the only file is a vocabulary")
     if finder.parts and len(finder.empty) == len(finder.parts):
         raise UserError(
             f"{options.flag}: all {len(finder.parts)} files are empty, such as "
-            f"{finder.empty[0]}."
+            f"{finder.empty[0]}"
         )
     return finder.corpus()
 
@@ -195,7 +195,7 @@ def find_text(
         UserError: both or none are given; or as `find_corpus` and `find_inputs`.
     """
     if (corpus_dir is None) == (not inputs):
-        raise UserError(f"Pass exactly one of {INPUT_FLAG} and {FLAG}.")
+        raise UserError(f"Pass exactly one of {INPUT_FLAG} and {FLAG}")
     if corpus_dir is not None:
         return find_corpus(
             corpus_dir, skip_unreadable=skip_unreadable, vocabularies=vocabularies

@@ -18,12 +18,12 @@ def check_sentences(sentences: str, language: str) -> None:
     """Raises UserError if lines cannot be split so, or the package for it is missing."""
     if sentences not in SENTENCES_CHOICES:
         choices = ", ".join(SENTENCES_CHOICES)
-        raise UserError(f"{SENTENCES_FLAG} must be one of {choices}, not {sentences}.")
+        raise UserError(f"{SENTENCES_FLAG} must be one of {choices}, not {sentences}")
     if sentences == "split":
         if not _LANGUAGE.fullmatch(language):
             raise UserError(
                 f"{LANGUAGE_FLAG} must be the code of a language, such as en or ko, not "
-                f"{language!r}."
+                f"{language!r}"
             )
         _sentencex()
 

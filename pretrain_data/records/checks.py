@@ -44,7 +44,7 @@ def find_checked_record_files(
     if len(counts) == len(files) and not sum(counts.values()):
         raise UserError(
             f"No record in {flag} ({len(files)} files, first: {files[0]}): they were built "
-            "empty, as there were fewer examples than files. Pass the others, too."
+            "empty, as there were fewer examples than files. Pass the others, too"
         )
     if not skip_bad_records or _lengths_of_manifests(files):
         check_sequence_length(files, max_seq_length, flag)
@@ -115,7 +115,7 @@ def check_built_files(files: Sequence[str], *, skip_bad_records: bool = False) -
             raise UserError(
                 f"{path} has {actual:,} bytes, but was built with {expected:,} "
                 f"({FILE_NAME} beside it). {bad_record or ''}\nRebuild the "
-                "records, or read the intact ones with --skip_bad_records."
+                "records, or read the intact ones with --skip_bad_records"
             )
 
 
@@ -152,12 +152,12 @@ def check_sequence_length(
         raise UserError(
             f"{flag} has records of different lengths: those of {source} have {actual} tokens, "
             f"others {max_seq_length} (--max_seq_length). Leave them out, or build records of "
-            f"{max_seq_length} tokens."
+            f"{max_seq_length} tokens"
         )
     raise UserError(
         f"--max_seq_length is {max_seq_length}, but the records have {actual} tokens "
         f"({source}, {flag}). Set --max_seq_length={actual}, or build records of "
-        f"{max_seq_length} tokens."
+        f"{max_seq_length} tokens"
     )
 
 
@@ -176,7 +176,7 @@ def recorded_length(files: Sequence[str], flag: str = DEFAULT_FLAG) -> tuple[int
                 continue
             example = tf.train.Example.FromString(record)
             return len(example.features.feature["input_ids"].int64_list.value), path
-    raise UserError(f"No readable record in {flag} ({len(files)} files, first: {files[0]}).")
+    raise UserError(f"No readable record in {flag} ({len(files)} files, first: {files[0]})")
 
 
 def _lengths_of_manifests(files: Sequence[str]) -> list[tuple[int, str]]:

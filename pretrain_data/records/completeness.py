@@ -36,7 +36,7 @@ def check_shards(files: Sequence[str], manifests: Mapping[str, Manifest | None])
                 raise UserError(
                     f"{os.path.join(folder, name)} is missing; {FILE_NAME} beside it lists it "
                     f"with {count:,} records. Rebuild the records, or read the other files "
-                    "with --skip_bad_records."
+                    "with --skip_bad_records"
                 )
 
 

@@ -48,7 +48,7 @@ def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -
         if not matches:
             raise UserError(
                 f"No file matches {pattern!r} ({flag}). Build records with "
-                "build_pretraining_dataset.py, or correct the pattern."
+                "build_pretraining_dataset.py, or correct the pattern"
             )
         for path in matches:
             if os.path.isdir(path):
@@ -58,7 +58,7 @@ def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -
                 )
             files.setdefault(file_identity(path), path)
     if not files:
-        raise UserError(f"{flag} is empty.")
+        raise UserError(f"{flag} is empty")
     return list(files.values())
 
 

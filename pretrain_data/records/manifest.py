@@ -150,17 +150,17 @@ def load_manifest(directory: str | AnyPath) -> Manifest | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read as JSON: {error}.") from error
+        raise UserError(f"{path} cannot be read as JSON: {error}") from error
     if content == _UNFINISHED:
         raise UserError(
             f"The records beside {path} are not complete: the program that built them was "
-            "interrupted. Build them again with --overwrite."
+            "interrupted. Build them again with --overwrite"
         )
     version = content.get("format_version") if isinstance(content, dict) else None
     if version != FORMAT_VERSION:
         raise UserError(
             f"{path} has format_version {version!r}; this program reads {FORMAT_VERSION}. "
-            "Rebuild the data with build_pretraining_dataset.py."
+            "Rebuild the data with build_pretraining_dataset.py"
         )
     content = without_seal(content, path)
     fields = dataclasses.fields(Manifest)
@@ -173,7 +173,7 @@ def load_manifest(directory: str | AnyPath) -> Manifest | None:
     }
     if not required <= content.keys() <= names:
         differing = ", ".join(sorted((required - content.keys()) | (content.keys() - names)))
-        raise UserError(f"{path} is not a manifest: missing or unknown fields: {differing}.")
+        raise UserError(f"{path} is not a manifest: missing or unknown fields: {differing}")
     _check_counts(content, path)
     return Manifest(**content)
 
@@ -187,9 +187,9 @@ def load_manifests(files: Sequence[str]) -> dict[str, Manifest | None]:
 def _check_counts(content: dict, path: AnyPath) -> None:
     counts = content["shards"]
     if not isinstance(counts, dict) or not all(isinstance(n, int) for n in counts.values()):
-        raise UserError(f"{path}: shards must map file names to numbers of records.")
+        raise UserError(f"{path}: shards must map file names to numbers of records")
     if sum(counts.values()) != content["num_examples"]:
         raise UserError(
             f"{path}: num_examples is {content['num_examples']}, but the shards have "
-            f"{sum(counts.values())} records."
+            f"{sum(counts.values())} records"
         )

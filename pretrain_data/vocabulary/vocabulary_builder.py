@@ -63,7 +63,7 @@ def build_vocabulary(
     start = time.monotonic()
     if config.vocab_size < MIN_VOCAB_SIZE:
         raise UserError(
-            f"--vocab-size must be at least {MIN_VOCAB_SIZE}, not {config.vocab_size}."
+            f"--vocab-size must be at least {MIN_VOCAB_SIZE}, not {config.vocab_size}"
         )
     _check_output_file(config)
     sentencepiece()
@@ -87,7 +87,7 @@ def build_vocabulary(
         corpus, config.do_lower_case, config.strip_accents, print_fn, config.num_processes
     )
     if not word_counts:
-        raise UserError(f"The corpus in {config.corpus_name} contains no words.")
+        raise UserError(f"The corpus in {config.corpus_name} contains no words")
     print_fn(f"{sum(word_counts.values()):,} words, {len(word_counts):,} of them distinct.")
     _warn_of_lost_letters(config, word_counts, print_fn)
     pieces = learn_pieces(
@@ -110,7 +110,7 @@ def build_vocabulary(
     except OSError as error:
         raise UserError(
             f"Vocabulary file {config.output_file} ({OUTPUT_FLAG}) cannot be written: "
-            f"{error.strerror}."
+            f"{error.strerror}"
         ) from error
     vocabulary = load_vocabulary(config.output_file, OUTPUT_FLAG)
     _print_result(config, vocabulary, word_counts, time.monotonic() - start, print_fn)
@@ -133,7 +133,7 @@ def _find_held_out(
         if identity_of(part.path) in trained_on:
             raise UserError(
                 f"{part.path} ({REPORT_FLAG}) is part of the text to train on: pass files that "
-                "are not."
+                "are not"
             )
     return held_out
 
@@ -161,7 +161,7 @@ def _count_held_out(
         if settings not in counts:
             counts[settings] = count_words(held_out, *settings, print_fn, config.num_processes)
         if not counts[settings]:
-            raise UserError(f"{', '.join(config.report)} ({REPORT_FLAG}) contains no words.")
+            raise UserError(f"{', '.join(config.report)} ({REPORT_FLAG}) contains no words")
     return [counts[settings] for settings in settings_of_each]
 
 
@@ -187,19 +187,19 @@ def _warn_of_lost_letters(
 def _check_output_file(config: VocabularyBuildConfig) -> None:
     where = f"Vocabulary file {config.output_file} ({OUTPUT_FLAG})"
     if config.output_file.is_dir():
-        raise UserError(f"{where} is a directory; pass the path of a file.")
+        raise UserError(f"{where} is a directory; pass the path of a file")
     if config.output_file.exists() and not config.overwrite:
         raise UserError(
             f"{where} exists. Pass another path, or --overwrite to replace it. Records and "
-            "models built with it depend on it."
+            "models built with it depend on it"
         )
     check_output_file(config.output_file, OUTPUT_FLAG)
     if config.output_file.exists() and not _is_vocabulary(config.output_file):
-        raise UserError(f"{where} is not a vocabulary: pass another path.")
+        raise UserError(f"{where} is not a vocabulary: pass another path")
     if other := _other_of_its_description(config.output_file):
         raise UserError(
             f"{where} would have the same description as {other}, "
-            f"{description_file(other)}, which would be replaced: pass another path."
+            f"{description_file(other)}, which would be replaced: pass another path"
         )
 
 

@@ -89,7 +89,7 @@ def choose_characters(
         raise UserError(
             f"--character_coverage={coverage:g} takes {num_entries:,} entries for "
             f"{len(chosen):,} characters: pass --vocab-size="
-            f"{num_entries + len(SPECIAL_TOKENS)} or more, or a lower coverage."
+            f"{num_entries + len(SPECIAL_TOKENS)} or more, or a lower coverage"
         )
     return Characters(tuple(chosen), frozenset(continuing), len(counts), num_covered / total)
 
@@ -127,7 +127,7 @@ def learn_pieces(
         advice = "add text"
         if len(pieces) >= MIN_VOCAB_SIZE:
             advice += f", or pass --vocab-size={len(pieces)} or less"
-        raise UserError(f"The corpus has only {len(pieces):,} distinct pieces: {advice}.")
+        raise UserError(f"The corpus has only {len(pieces):,} distinct pieces: {advice}")
     print_fn(
         f"{len(characters.chosen):,} of {characters.num_distinct:,} characters, "
         f"{characters.coverage:.4%} of the text."

@@ -882,7 +882,7 @@ def test_evaluates_the_checkpoint_that_is_given(make_finetuning_config, finished
         evaluation = make_finetuning_config(**other, init_checkpoint=given)
         (evaluated,) = finetune_run.run(evaluation, quiet)
         assert (evaluated.metrics, evaluated.seed) == (trained, config.seed)
-    assert "made otherwise" not in capsys.readouterr().err
+    assert "prepared differently" not in capsys.readouterr().err
     several = make_finetuning_config(**other, init_checkpoint=given, num_trials=3)
     assert several.num_trials == 1
     assert "--num_trials=3 has no effect: --do_train=false" in capsys.readouterr().err

@@ -86,13 +86,21 @@ def _folders(runs) -> dict:
     return {(each.learning_rate, each.max_seq_length): each.model_dir for each in runs}
 
 
-def test_combinations_keep_their_folders_in_another_search(given, runs):
+def test_combinations_keep_their_folders_in_another_search(given, runs, tmp_path):
     """A value more, or less, would otherwise replace finished runs by each other."""
     pytest.importorskip("optuna", reason="the extra search is not installed")
     search(given, GRID, discard)
     before = _folders(runs)
     runs.clear()
-    search(given, {"learning_rate": [2e-4, 3e-4, 1e-4], "max_seq_length": [8, 12]}, discard)
+    lines: list[str] = []
+    grid = {"learning_rate": [2e-4, 3e-4, 1e-4], "max_seq_length": [8, 12]}
+    search(given, grid, lines.append)
+    left = (
+        "Not ranked, of an earlier search: --learning_rate=0.0001 --max_seq_length=16 (run_2)"
+    )
+    assert left in lines
+    content = json.loads((tmp_path / "results/cola_search.json").read_text())
+    assert [*content["of_earlier_searches"]] == ["run_2", "run_4"]
     after = _folders(runs)
     assert {key: after[key] for key in before if key in after} == {
         key: before[key] for key in before if key[1] == 8

@@ -77,13 +77,13 @@ def open_context(
         PreemptedError: the run was preempted.
         WorkerLostError: another worker has failed.
     """
-    run = create_context(config, batch_sizes)
+    context = create_context(config, batch_sizes)
     resume = (
         "Start all workers again with the same command: the run resumes from the latest "
         f"checkpoint in {config.model_dir}."
     )
-    with run.workers.explain_losses(resume), run.preemption.watch():
-        yield run
+    with context.workers.explain_losses(resume), context.preemption.watch():
+        yield context
 
 
 def _on_cpu(strategy: tf.distribute.Strategy) -> bool:

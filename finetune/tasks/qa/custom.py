@@ -37,6 +37,11 @@ class CustomQATask(QATask):
         self._spec = spec
         self._own_files = TaskFiles(spec, config)
         self._authors_answer_check = config.authors_qa_answer_check
+        if config.do_train and all(e.is_impossible for e in self._train_to_evaluate):
+            raise UserError(
+                f"{self._own_files.path(TRAIN)}: no question has an answer, so there is "
+                'nothing to learn; is the right column named in "columns"?'
+            )
         v2 = spec.unanswerable
         if v2 is None:
             v2 = any(example.is_impossible for example in self._train_to_evaluate)

@@ -134,6 +134,11 @@ class QATask(Task):
             read_questions(path, collector)
         return collector.examples
 
+    def single_label(self, data: SplitData) -> str | None:
+        """Returns that there is no answer, if no question has one."""
+        has_answers = any(not example.is_impossible for example in data.examples)
+        return None if has_answers else "“no answer”"
+
     def featurize(
         self, examples: Sequence[QAExample], *, is_training: bool, report: DataReport
     ) -> list[Row]:

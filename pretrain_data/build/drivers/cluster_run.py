@@ -61,19 +61,19 @@ class ClusterRun:
         """Raises UserError for settings of a single machine, or without Beam."""
         if config.runner not in RUNNERS:
             raise UserError(
-                f"{RUNNER_FLAG} must be one of {', '.join(RUNNERS)}, not {config.runner}."
+                f"{RUNNER_FLAG} must be one of {', '.join(RUNNERS)}, not {config.runner}"
             )
         refused = f"{RUNNER_FLAG}={config.runner} does not take"
         if config.is_openwebtext:
-            raise UserError(f"{refused} the archives of OpenWebText.")
+            raise UserError(f"{refused} the archives of OpenWebText")
         if config.deduplicate == "near":
             raise UserError(
                 f"{refused} --deduplicate=near, whose index is in the memory of one process: "
-                "pass --deduplicate=exact, or build without --runner."
+                "pass --deduplicate=exact, or build without --runner"
             )
         if config.num_processes > 1 and config.runner != _DIRECT:
             raise UserError(
-                f"{refused} --num-processes: --pipeline_options has the cluster's workers."
+                f"{refused} --num-processes: --pipeline_options has the cluster's workers"
             )
         import_extra("apache_beam", "beam", RUNNER_FLAG)
 

@@ -235,7 +235,7 @@ class WriteShard:
             rename(temporary, path)
         except WRITE_ERRORS as error:
             raise UserError(
-                f"Records cannot be written in {shard.directory}: {reason_of(error)}."
+                f"Records cannot be written in {shard.directory}: {reason_of(error)}"
             ) from error
         result = BuildResult(shards={name: len(records)}, shard_sha256={name: digest})
         return BuildResult(held_out=result) if shard.held_out else result

@@ -25,11 +25,11 @@ class LocalRun:
     def check(self, config: CorpusBuildConfig) -> None:
         """Raises UserError if there are fewer shards than processes."""
         if config.pipeline_options:
-            raise UserError("--pipeline_options needs --runner.")
+            raise UserError("--pipeline_options needs --runner")
         if config.num_out_files is not None and config.num_out_files < config.num_processes:
             raise UserError(
                 f"--num-out-files ({config.num_out_files}) must be at least --num-processes "
-                f"({config.num_processes}): every process writes its own shards."
+                f"({config.num_processes}): every process writes its own shards"
             )
 
     def run(self, plan: BuildPlan) -> tuple[list[BuildResult], float]:

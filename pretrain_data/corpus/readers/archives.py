@@ -107,7 +107,7 @@ class ArchivePart:
             raise UserError(
                 f"Archive {self.path} (--data-dir): member {member.name!r} {problem}. "
                 "Such members are rejected; remove the archive from the directory or repack "
-                "it without the member."
+                "it without the member"
             )
 
 
@@ -128,7 +128,7 @@ def find_archives(
     if not directory.is_dir():
         raise UserError(
             f"{directory} does not exist; {flag} must be the directory that contains "
-            f"{directory.name}/ with the .xz archives."
+            f"{directory.name}/ with the .xz archives"
         )
     try:
         names = sorted(os.listdir(directory))
@@ -139,7 +139,7 @@ def find_archives(
     paths = [path for path in visible if path.suffix in ARCHIVE_SUFFIXES]
     if not paths:
         raise UserError(
-            f"{directory} ({flag}) contains no archives ({', '.join(ARCHIVE_SUFFIXES)})."
+            f"{directory} ({flag}) contains no archives ({', '.join(ARCHIVE_SUFFIXES)})"
         )
     if others := [path.name for path in visible if path.suffix not in ARCHIVE_SUFFIXES]:
         warn_once(f"{directory}: {len(others)} files are not archives: {', '.join(others[:3])}")

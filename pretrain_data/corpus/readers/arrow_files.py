@@ -75,7 +75,7 @@ def check_one_split(path: AnyPath, flag: str) -> None:
     if isinstance(splits, list) and splits:
         raise UserError(
             f"{flag}: {path.parent} is a dataset of the splits {', '.join(map(str, splits))}; "
-            f"name those to read, such as {path.parent / str(splits[0])}."
+            f"name those to read, such as {path.parent / str(splits[0])}"
         )
 
 
@@ -83,7 +83,7 @@ def _read_description(path: AnyPath) -> dict:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read as JSON: {error}.") from error
+        raise UserError(f"{path} cannot be read as JSON: {error}") from error
     return content if isinstance(content, dict) else {}
 
 

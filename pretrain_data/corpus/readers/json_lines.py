@@ -104,7 +104,7 @@ class JsonLinesPart(ByteRange):
         if value is not None and not isinstance(value, str):
             raise UserError(
                 f"{self._where(number)}: the field {self.text_field!r} ({FIELD_FLAG}) must be "
-                f"text, and is {_KINDS[type(value)]}."
+                f"text, and is {_KINDS[type(value)]}"
             )
         return value
 

@@ -99,7 +99,7 @@ def check_column(schema, path: pathlib.Path, flag: str, text_column: str) -> Non
             f"{', '.join(schema.names)}.{nearest_name_hint(text_column, schema.names)}"
         )
     if schema.names.count(text_column) > 1:
-        raise UserError(f"{where} has more than one column {text_column!r} ({COLUMN_FLAG}).")
+        raise UserError(f"{where} has more than one column {text_column!r} ({COLUMN_FLAG})")
     types_ = pyarrow(path).types
     kind = schema.field(text_column).type
     content = kind.value_type if types_.is_dictionary(kind) else kind
@@ -110,7 +110,7 @@ def check_column(schema, path: pathlib.Path, flag: str, text_column: str) -> Non
     ):
         raise UserError(
             f"{where}: the column {text_column!r} ({COLUMN_FLAG}) must be text, and has the "
-            f"type {kind}."
+            f"type {kind}"
         )
 
 

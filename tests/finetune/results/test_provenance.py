@@ -5,8 +5,14 @@ import re
 import pytest
 
 from electra_tf.util.errors import UserError
-from finetune.results.provenance import Provenance, common_provenance
+from finetune.results.provenance import (
+    OF_BOTH,
+    Provenance,
+    common_provenance,
+    scored_settings_digest,
+)
 
+SCORED = dict.fromkeys(OF_BOTH)
 FIRST = Provenance("a" * 64, "b" * 64, "c" * 64, "e" * 64)
 
 
@@ -27,3 +33,16 @@ def test_trials_that_differ_are_refused_with_both_hashes(name):
     expected = f"Before: {FIRST.describe()}. Now: {other.describe()}"
     with pytest.raises(UserError, match=re.escape(expected)):
         common_provenance(FIRST, other)
+
+
+def test_other_columns_than_in_training_have_another_digest():
+    trained = {
+        "own_task_columns": "text=a,label=b",
+        "own_task_files": "train=x",
+        "model_name": "m",
+    }
+    same = scored_settings_digest({**SCORED, **trained}, None)
+    moved = {**SCORED, **trained, "own_task_files": "train=y"}
+    swapped = {**SCORED, **trained, "own_task_columns": "text=b,label=a"}
+    assert scored_settings_digest(moved, trained) == same
+    assert scored_settings_digest(swapped, trained) != same

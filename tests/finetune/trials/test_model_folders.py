@@ -13,10 +13,12 @@ from finetune.results.provenance import PRETRAINED
 from finetune.trials import model_folders
 from finetune.trials.evaluation_checks import (
     check_described,
+    check_descriptions,
     check_fold,
     check_labels,
     check_pretrained,
     check_ranges,
+    warn_of_other_inputs,
     warn_of_trained_examples,
 )
 from finetune.trials.model_folders import (
@@ -150,6 +152,44 @@ def test_another_range_of_labels_than_that_of_the_model_is_refused():
         check(recorded, max_label=6.0)
 
 
+def test_another_kind_of_task_or_of_inputs_is_refused():
+    described = {"kind": "multilabel", "has_pairs": True, "labels": ["a"]}
+    recorded = {"model_name": "m", "tasks": {"topic": described}}
+
+    def check(recorded: dict, **now) -> None:
+        task = SimpleNamespace(name="topic", description={**described, **now})
+        check_descriptions("m", recorded, [task])
+
+    check(recorded, labels=["b"])  # has a check of its own
+    check({"tasks": recorded["tasks"]}, kind="classification")  # converted, so only assumed
+    with pytest.raises(UserError, match=r'task topic with kind "multilabel", but .* "classifi'):
+        check(recorded, kind="classification")
+    with pytest.raises(UserError, match=r"with has_pairs true, but .* has has_pairs false: "):
+        check(recorded, has_pairs=False)
+
+
+@pytest.mark.parametrize(
+    ("files", "columns", "warned"),
+    [
+        ("train=a.csv", "text_a=x,text_b=y", False),
+        ("train=a.csv", "text_a=y,text_b=x", True),
+        ("train=b.csv", "text_a=y,text_b=x", False),
+    ],
+)
+def test_other_columns_of_the_same_files_are_warned_of(
+    make_finetuning_config, capsys, files, columns, warned
+):
+    recorded = {
+        "model_name": "m",
+        "own_task_files": "train=a.csv",
+        "own_task_columns": "text_a=x,text_b=y",
+    }
+    warn_once.cache_clear()
+    config = make_finetuning_config(own_task_files=files, own_task_columns=columns)
+    warn_of_other_inputs("m", recorded, config)
+    assert ("own_task_columns: 'text_a=x,text_b=y' before" in capsys.readouterr().err) == warned
+
+
 def test_held_out_examples_that_a_model_may_have_seen_are_warned_of(tmp_path, capsys):
     """They are taken from the train file, whose other examples trained it."""
     train, dev = tmp_path / "train.tsv", tmp_path / "dev.tsv"
@@ -190,6 +230,21 @@ def test_held_out_examples_that_a_model_may_have_seen_are_warned_of(tmp_path, ca
     assert not warned(given, recorded)
     assert warned(given, recorded, num_folds=5)
     assert not warned(held_out, {})  # of an older version
+    # With a dev file, it was trained on all of train.
+    recorded = {TRAIN_FILES: {"topic": train_digest(held_out)}}
+    assert not warned(held_out, {**recorded, "own_task_files": f"train={train}"})
+    recorded["own_task_files"] = f"train={train},dev={dev}"
+    assert warned(held_out, recorded)
+    assert not warned(given, recorded)
+
+
+@pytest.mark.parametrize(("num_folds", "is_other"), [(None, True), (3, False)])
+def test_a_model_of_all_of_train_is_another_one_than_of_a_part(record, num_folds, is_other):
+    files = ("train=a.csv,dev=b.csv", "train=a.csv", "train=moved/a.csv,dev=b.csv")
+    trial = fold_of(record(**{PRETRAINED: "abc", "own_task_files": files[0]}))
+    given = {FOLD_EXAMPLES: None, DATA: {}, "keep_best": False, "num_folds": num_folds}
+    assert bool(changes_of_model(trial, {**given, "own_task_files": files[1]})) == is_other
+    assert not changes_of_model(trial, {**given, "own_task_files": files[2]})
 
 
 def test_settings_of_an_evaluation_count_where_its_scores_choose_the_weights(record):

@@ -235,3 +235,13 @@ def test_contexts_without_tokens_have_no_rows(make_task):
     assert task.featurize(examples, is_training=False, report=DataReport("mine", "dev")) == []
     assert Predictor.predict(None, task, data, 8) == []
     assert len(task.predictions(data, [])) == 2
+
+
+def test_questions_without_any_answer_are_refused_in_training(make_task):
+    records = [{"q": "who?", "c": f"me or was me {i}", "a": ""} for i in range(8)]
+    files = {"train.jsonl": jsonl(*records)}
+    with pytest.raises(UserError, match=r"train\.jsonl: no question has an answer, so there"):
+        make_task(files, "qa", columns=COLUMNS)
+    task = make_task(files, "qa", {"do_train": False}, columns=COLUMNS)
+    data = SplitData("dev", load(task, "dev"), [])
+    assert task.single_label(data) == "“no answer”"

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import kinds_by_name
@@ -211,6 +212,26 @@ def test_a_group_is_not_divided_between_train_and_dev(make_task):
     assert (len(train), len(dev)) == (7, 3)
     assert not train & dev
     assert load(task, "test").examples[0].group is None
+
+
+def test_labels_that_a_held_out_group_takes_out_of_train_are_told(make_task, capsys):
+    rows = [f"good {'abcd'[i % 4]}\tu{i // 6}\t{'pos' if i % 3 else 'neg'}" for i in range(24)]
+    header = "text\tuser\tlabel"
+    rare = "\n".join([header, *rows, *["bad a\trare\tunknown"] * 6, ""])
+    one_each = "\n".join([header, *["good a\tx\tpos", "bad b\ty\tneg"] * 9, ""])
+    settings = {"group_column": "user", "dev_fraction": 0.3}
+    told = 0
+    for seed in range(8):
+        warn_once.cache_clear()
+        task = make_task({"train.tsv": rare}, "classification", dev_seed=seed, **settings)
+        labels = {example.label for example in load(task, "train").examples}
+        warning = f'mine: train ("dev_seed" {seed}) trains on no example of the labels'
+        assert (warning in capsys.readouterr().err) == ("unknown" not in labels)
+        told += "unknown" not in labels
+    assert 0 < told < 8
+    task = make_task({"train.tsv": one_each}, "classification", **settings)
+    with pytest.raises(UserError, match=r'without dev \("dev_seed" 0\): all 9 examples have'):
+        load(task, "train")
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_text_and_records_may_be_remote(build, corpus):
 @needs_beam
 def test_a_failure_is_one_line_and_leaves_nothing(build, corpus, tmp_path, monkeypatch):
     (corpus / "c.jsonl").write_text('{"text": "fine"}\n{"text": 5}\n')
-    with pytest.raises(UserError, match=r"^Corpus file .*c\.jsonl .*'text'.*a number\.$"):
+    with pytest.raises(UserError, match=r"^Corpus file .*c\.jsonl .*'text'.*a number$"):
         build("beam", runner="DirectRunner")
     (corpus / "c.jsonl").unlink()
 
