@@ -28,6 +28,7 @@ from electra_tf.training.checkpoints.authors_files import (
     refuse_authors_checkpoint,
 )
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
+from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.errors import UserError
 
 # Returns int64 [vocab_size] for a vocabulary size: how often the records have each token.
@@ -62,14 +63,22 @@ def load_model(
     vocabulary: Vocabulary,
     strategy: tf.distribute.Strategy,
     token_counts: TokenCounter | None = None,
+    workers: Workers | None = None,
 ) -> tuple[PretrainingModel, int, str]:
     """Returns the model of the latest checkpoint, its step and the path of the checkpoint.
 
-    The model is in the stage that its last step belongs to. For `token_counts` see
-    `create_model`.
+    The model is in the stage that its last step belongs to.
+
+    Args:
+        config: of the run.
+        vocabulary: of the model.
+        strategy: of the variables.
+        token_counts: see `create_model`.
+        workers: processes that must load the same checkpoint; None for one process.
 
     Raises:
-        UserError: there is no checkpoint, or it is of another model or of the authors' code.
+        UserError: there is no checkpoint, it is of another model or of the authors' code, or
+            the workers have different ones.
     """
     refuse_authors_checkpoint(config.model_dir, config.vocab_file)
     check_recorded_model(config)
@@ -82,12 +91,14 @@ def load_model(
     with strategy.scope():
         model = create_model(config, vocabulary, token_counts)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
-    checkpoints = CheckpointDirectory(config.model_dir, model, step)
+    checkpoints = CheckpointDirectory(config.model_dir, model, step, workers=workers)
     if not checkpoints.restore_latest():
         raise UserError(
             f"No checkpoint in {config.model_dir}: train first, or change "
             "--model_name, --data_dir or --model_dir"
         )
+    if workers is not None:
+        workers.require_equal_weights(model.variables, checkpoints.latest)
     set_stage(model, int(step.numpy()), _trained_as(config))
     return model, int(step.numpy()), checkpoints.latest
 

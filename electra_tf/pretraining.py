@@ -152,6 +152,9 @@ def _train(
         config.model_dir, model, step, optimizer, config.keep_checkpoint_max, workers
     )
     resumed = restore(config, model, optimizer, step, checkpoints, print_fn)
+    workers.require_equal_weights(
+        model.variables, checkpoints.latest or config.init_checkpoint or config.model_dir
+    )
     first_step = int(step.numpy())
     if resumed:
         require_same_stage(type(model), config, changes, first_step)
@@ -248,14 +251,26 @@ def evaluate(
     with open_context(config, ["eval_batch_size"]) as context:
         records.check(vocabulary, tokenizer_of(config, vocabulary), [config.max_seq_length])
         print_fn = print_fn if context.workers.is_chief else discard
+        words = word_list_sha256(config.word_list)
+        context.workers.require_equal(
+            {
+                HELD_OUT: records.fingerprint(config.max_seq_length),
+                VOCABULARY: vocabulary.sha256,
+                WORDS: words,
+            }
+        )
         model, step, checkpoint = load_model(
-            config, vocabulary, context.strategy, token_counts or records.token_counts
+            config,
+            vocabulary,
+            context.strategy,
+            token_counts or records.token_counts,
+            context.workers,
         )
         print_fn(f"Evaluating {checkpoint} on {describe_held_out(config, records)}.")
         if context.workers.is_chief:
             warn_of_trained_on(config, records)
             config.warn_of_unused()
-            for change in changed_metrics(config, word_list_sha256(config.word_list)):
+            for change in changed_metrics(config, words):
                 warn_once(f"the evaluation differs from training: {change}")
         with context.strategy.scope():
             evaluator = HeldOutEvaluator(model, context.strategy)

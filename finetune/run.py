@@ -105,6 +105,16 @@ def run(config: FinetuningConfig, print_fn: PrintFn = print) -> list[TrialResult
         return _run(config, context, print_fn if context.workers.is_chief else discard)
 
 
+def require_finished(results: Sequence[TrialResult]) -> None:
+    """Raises UserError if there are trials, but none has finished."""
+    if results and not any(result.finished for result in results):
+        reasons = "; ".join(dict.fromkeys(result.reason or "diverged" for result in results))
+        raise UserError(
+            f"No trial has finished: {reasons}. Reduce --learning_rate, increase "
+            "--warmup_proportion, or pass --on_nonfinite=skip, which omits such updates"
+        )
+
+
 def _run(
     config: FinetuningConfig, context: DistributionContext, print_fn: PrintFn
 ) -> list[TrialResult]:

@@ -125,6 +125,9 @@ class Trainer:
             )
         elif not self._loaded_before:
             self._print_fn("Encoder: random weights.")
+        self.workers.require_equal_weights(
+            self.model.variables, prefix or "the random initialization"
+        )
         self._loaded_before = True
         self._seed.assign(seed)
         self._step.assign(0)
@@ -255,6 +258,7 @@ class Trainer:
                 f"There is no fine-tuned model in {model_dir}: train first, or change "
                 "--model_dir, --model_name or --task_names"
             )
+        self.workers.require_equal_weights(self.model.variables, checkpoints.latest)
         if announces:
             self._print_fn(f"Weights: {checkpoints.latest}")
         if description := load_saved_config(model_dir):
@@ -268,6 +272,7 @@ class Trainer:
             UserError: it has no fine-tuned heads of the tasks, or is of another size.
         """
         step, labels = load_encoder_and_heads(self.model, path, self._print_fn)
+        self.workers.require_equal_weights(self.model.variables, path)
         self._step.assign(step)
         return labels
 
@@ -402,4 +407,6 @@ def _shown(values: Mapping[str, float]) -> str:
 def _diverged_error(
     terms: Sequence[str], step: int, checkpoint: str | None, *, skipping: bool
 ) -> DivergedError:
-    return DivergedError(f"{describe_terms(terms, skipping)} not finite at step {step}")
+    # The mean over the rows is the loss, under another name.
+    named = [term for term in terms if MEAN not in term] or terms
+    return DivergedError(f"{describe_terms(named, skipping)} not finite at step {step}")

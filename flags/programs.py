@@ -216,9 +216,10 @@ def run_finetuning() -> None:
         if grid is not None:
             search.search(finetuning.explicit_settings(), grid)
             return
-        run.run(config)
+        results = run.run(config)
         if config.do_eval and config.report and strategies.is_chief(config):
             run_reports.report_finetuning(config, print_line)
+        run.require_finished(results)
 
 
 @program(comparison.define_flags, remote=comparison.REMOTE, prints_result=True)

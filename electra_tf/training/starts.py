@@ -14,7 +14,7 @@ from electra_tf.config.distribution import DistributionConfig
 from electra_tf.config.saved_config import CONFIG_FILE
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_steps
 from electra_tf.training.distribution.strategies import is_chief
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import LockedError, UserError
 from electra_tf.util.files import read_json, write_atomically
 
 STARTS_SUFFIX = ".starts.json"
@@ -37,7 +37,8 @@ def limited_starts(config: DistributionConfig) -> contextlib.AbstractContextMana
 def counted_start(model_dir: str, limit: int) -> Iterator[None]:
     """Counts the starts of a run since its newest checkpoint, in a file beside its folder.
 
-    The count is reset when the run ends without an error.
+    The count is reset when the run ends without an error. A start that is refused because
+    another program trains into the folder does not count.
 
     Args:
         model_dir: folder of the run; fine-tuning appends the numbers of trials to it.
@@ -56,7 +57,11 @@ def counted_start(model_dir: str, limit: int) -> Iterator[None]:
             f"({_FLAG}={limit}): fix what its earlier output reports, then delete {path}"
         )
     write_atomically(path, json.dumps({"newest": progress, "starts": starts + 1}) + "\n")
-    yield
+    try:
+        yield
+    except LockedError:  # another program is making progress
+        write_atomically(path, json.dumps({"newest": progress, "starts": starts}) + "\n")
+        raise
     with contextlib.suppress(FileNotFoundError):
         os.remove(path)
 

@@ -29,6 +29,10 @@ class UserError(ValueError):
     """
 
 
+class LockedError(UserError):
+    """Another program is training into the folder."""
+
+
 def refuse_single_string(name: str, values: Iterable[str]) -> None:
     """Raises UserError if a list of strings is a single one, whose characters it would be."""
     if isinstance(values, str):

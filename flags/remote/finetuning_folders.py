@@ -18,7 +18,7 @@ from electra_tf.util.paths import RemotePath, is_remote
 from finetune.config import defaults
 from flags import finetuning
 from flags.remote import copies
-from flags.remote.paths import naming_remote_paths
+from flags.remote.paths import naming_remote_paths, warn_of_counted_starts
 
 
 @contextlib.contextmanager
@@ -52,6 +52,8 @@ def staged(
         )
     with contextlib.ExitStack() as stack:
         folders = _Folders(given, print_fn)
+        if remote.keys() & {"data_dir", "model_dir"}:
+            warn_of_counted_starts(given.get("max_starts_without_progress"))
         if "data_dir" in remote:
             stack.enter_context(folders.data_dir())
         stack.enter_context(folders.init_checkpoint())

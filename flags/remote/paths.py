@@ -17,6 +17,7 @@ from typing import Any, TextIO
 
 from absl import flags
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import PreemptedError, UserError
 from electra_tf.util.paths import RemotePath, is_remote
 from electra_tf.util.tensorflow_import import import_tensorflow
@@ -154,6 +155,21 @@ def naming_remote_paths(names: Mapping[str, str]) -> Iterator[None]:
             raise
         kind = PreemptedError if isinstance(error, PreemptedError) else UserError
         raise kind(message) from error
+
+
+def warn_of_counted_starts(limit: int | None) -> None:
+    """Warns that `--max_starts_without_progress` does not count the starts on other machines.
+
+    The count lies beside the local copy of a remote model folder.
+
+    Args:
+        limit: the value of the flag.
+    """
+    if limit:
+        warn_once(
+            "--max_starts_without_progress counts the starts on this machine alone, because "
+            "the folder of the model is remote"
+        )
 
 
 def _renamed(text: str, names: Mapping[str, str]) -> str:

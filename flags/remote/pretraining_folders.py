@@ -8,7 +8,7 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.training.checkpoints.staging import staged_folder
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import is_remote
-from flags.remote.paths import naming_remote_paths
+from flags.remote.paths import naming_remote_paths, warn_of_counted_starts
 
 
 @contextlib.contextmanager
@@ -28,6 +28,7 @@ def staged(
         raise UserError(
             f"--strategy=multi_worker needs a --model_dir that all workers mount, not {folder}"
         )
+    warn_of_counted_starts(config.max_starts_without_progress)
     flags = "--model_dir, --data_dir"
     with staged_folder(folder, flags, print_fn, trains=config.do_train) as local:
         values = {n: getattr(config, n) for n in ("model_dir", "results_txt", "results_json")}

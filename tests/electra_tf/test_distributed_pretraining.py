@@ -243,6 +243,27 @@ def test_a_worker_waits_for_the_others_no_longer_than_it_is_told(tiny_data, tmp_
     assert not (tmp_path / "model").exists()
 
 
+def test_workers_that_evaluate_different_checkpoints_are_refused(
+    tiny_data, tmp_path, one_device
+):
+    cut_back(one_device, tmp_path / "other")
+    given = settings(tiny_data, tmp_path, do_train=False, do_eval=True)
+    changes = {i: {"model_dir": str(f)} for i, f in enumerate((one_device, tmp_path / "other"))}
+    ends = processes.finish(processes.start_workers(PROGRAM, given, changes=changes))
+    assert [rc for rc, _, _ in ends] == [1, 1], ends
+    for _, _, err in ends:
+        assert re.search(rf"different checkpoints in .*by worker: {STEPS}, {SAVED_STEP}", err)
+
+
+def test_workers_that_do_not_share_the_folder_are_refused_before_training(tiny_data, tmp_path):
+    given = settings(tiny_data, tmp_path)
+    changes = {1: {"model_dir": str(tmp_path / "elsewhere" / "model")}}
+    ends = processes.finish(processes.start_workers(PROGRAM, given, changes=changes))
+    assert [rc for rc, _, _ in ends] == [1, 1], ends
+    assert all("The workers do not share " in err for _, _, err in ends)
+    assert not list((tmp_path / "model").glob("ckpt-*"))
+
+
 def test_a_batch_that_cannot_be_shared_is_refused(tiny_data, tmp_path):
     odd = settings(tiny_data, tmp_path, train_batch_size=7)
     with pytest.raises(UserError, match=r"--train_batch_size=7 .* pass 6 or 8"):

@@ -42,6 +42,7 @@ from finetune.results import confusion, drawing, learning_curves, run_files
 from finetune.results.report_runs import read_finetuning_run
 from finetune.results.result_files import read_results
 from finetune.results.summary import TrialResult
+from finetune.run import require_finished
 from finetune.task_data import TaskData, fingerprint
 from finetune.tasks.registry import build_tasks
 from finetune.trainer import DivergedError, Trainer
@@ -639,6 +640,19 @@ def test_an_evaluation_of_missing_models_leaves_the_results(make_finetuning_conf
         with pytest.raises(UserError, match=message):
             finetune_run.run(evaluation, quiet)
         assert results.read_bytes() == before
+
+
+def test_a_run_without_a_finished_trial_has_failed():
+    finished = TrialResult(trial=1, seed=1)
+    diverged = TrialResult(
+        trial=2, seed=2, status="diverged", reason="loss not finite at step 3"
+    )
+    require_finished([])
+    require_finished([diverged, finished])
+    with pytest.raises(
+        UserError, match=r"^No trial has finished: loss not .* 3\. Reduce --lear"
+    ):
+        require_finished([diverged, diverged])
 
 
 def test_a_diverged_seed_is_reported_and_the_others_go_on(make_finetuning_config, monkeypatch):

@@ -76,7 +76,7 @@ def test_negations_have_the_authors_names():
         (["--num-processes", "0"], "num_processes=0"),
         (
             ["--pipeline_options=--a='b"],
-            "--pipeline_options cannot be split into options: No closing quotation.",
+            "--pipeline_options cannot be split into options: No closing quotation",
         ),
         (["--corpus-dir="], "--corpus-dir is empty: pass a path"),
         (["--output-dir="], "--output-dir is empty: pass a path"),

@@ -4,13 +4,18 @@ import contextlib
 import errno
 import fcntl
 import os
+import secrets
+import time
 from collections.abc import Iterator
 
 from electra_tf.training.distribution.workers import Workers
-from electra_tf.util.errors import UserError, reason_of
+from electra_tf.util.errors import LockedError, UserError, reason_of
 from electra_tf.util.files import make_folders
 
 LOCK_SUFFIX = ".lock"
+# Network file systems show a new file after some seconds.
+_SECONDS_TO_SEE = 20.0
+_MARK_BITS = 48
 
 
 @contextlib.contextmanager
@@ -26,10 +31,15 @@ def lock_model_dir(folder: str, flags: str, workers: Workers) -> Iterator[None]:
         workers: workers of the run; the chief holds the lock.
 
     Raises:
-        UserError: another program holds the lock, `folder` is a file, the lock cannot be
-            written, or its file system has no locks.
+        LockedError: another program holds the lock.
+        UserError: `folder` is a file, the lock cannot be written, its file system has no
+            locks, or the workers see different folders.
     """
-    if "://" in folder or not workers.is_chief:
+    if "://" in folder:
+        yield
+        return
+    if not workers.is_chief:
+        _require_shared(folder, flags, workers)
         yield
         return
     if os.path.exists(folder) and not os.path.isdir(folder):
@@ -44,9 +54,46 @@ def lock_model_dir(folder: str, flags: str, workers: Workers) -> Iterator[None]:
         ) from error
     try:
         _lock(descriptor, path, folder, flags)
+        _require_shared(folder, flags, workers, descriptor)
         yield
     finally:
         os.close(descriptor)  # releases the lock
+
+
+def _require_shared(
+    folder: str, flags: str, workers: Workers, descriptor: int | None = None
+) -> None:
+    """Raises UserError unless all workers see what the chief writes into the lock's file.
+
+    Args:
+        folder, flags, workers: see `lock_model_dir`.
+        descriptor: of the file; None on workers other than the chief.
+    """
+    if workers.count == 1:
+        return
+    mark = secrets.randbits(_MARK_BITS)
+    if descriptor is not None:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(mark).encode(), 0)
+        os.fsync(descriptor)
+    mark = workers.from_chief(mark)
+    until = time.monotonic() + _SECONDS_TO_SEE
+    while not (is_seen := _reads(_lock_file(folder)) == str(mark)) and time.monotonic() < until:
+        time.sleep(_SECONDS_TO_SEE / 20)
+    if workers.any_worker(not is_seen):
+        raise UserError(
+            f"The workers do not share {folder} ({flags}): all must see the chief's, so mount "
+            "one file system on all of them"
+        )
+
+
+def _reads(path: str) -> str | None:
+    """Returns the content of a file; None if it cannot be read, as on another machine."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return None
 
 
 def _lock_file(folder: str) -> str:
@@ -67,7 +114,7 @@ def _lock(descriptor: int, path: str, folder: str, flags: str) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EAGAIN):
-            raise UserError(
+            raise LockedError(
                 f"Another program is training in {folder} (it has locked {path}): wait until "
                 f"it ends, or choose another folder with {flags}"
             ) from None

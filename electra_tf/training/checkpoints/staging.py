@@ -7,11 +7,15 @@ then the file that names it. A run that starts again continues from the remote f
 
 import contextlib
 import filecmp
+import glob
 import os
 import pathlib
 import shutil
+import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from types import FrameType
 
 from electra_tf.training.checkpoints.checkpoint_files import INDEX, MANIFEST, STATE_FILE
 from electra_tf.training.checkpoints.checkpoint_writing import UNFINISHED
@@ -23,9 +27,11 @@ from electra_tf.training.checkpoints.staging_folders import (
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import RemotePath, is_remote
+from electra_tf.util.signals import TERMINATIONS, discard_closed_terminal, handling
 
 SECONDS_BETWEEN_COPIES = 30.0
 _PROBE = "write_test.tmp"
+_LEFT = ".left-"
 _TEMPORARY = (".tmp", UNFINISHED, ".lock")
 _FINAL_ATTEMPTS = 3
 _SECONDS_BETWEEN_ATTEMPTS = 10.0
@@ -73,17 +79,23 @@ def staged_folder(
             own_folder(folder, flag, part) if trains else new_folder(folder)
         )
         mirror = Mirror(RemotePath(folder), local, is_used, enters)
-        left = _set_aside(local) if trains else None
+        if trains:
+            _set_aside(local)
+        left = _left_folders(local) if trains else []
         try:
             mirror.download()
             mirror.check_writable()
         except OSError as error:
-            raise UserError(f"{folder} ({flag}) cannot be used: {error.strerror}") from error
-        if left is not None and not _remove_copied(left, local):
-            print_fn(
-                f"A killed run left files that were not copied to {folder}. They are kept in "
-                f"{left}."
-            )
+            kept = f". Files of a killed run are in {', '.join(left)}" if left else ""
+            raise UserError(
+                f"{folder} ({flag}) cannot be used: {error.strerror}{kept}"
+            ) from error
+        for each in left:
+            if not _remove_copied(pathlib.Path(each), local):
+                print_fn(
+                    f"A killed run left files that were not copied to {folder}. They are kept "
+                    f"in {each}."
+                )
         print_fn(f"Writing to {local}, which is copied to {folder} while the program runs.")
         ended = threading.Event()
         thread = threading.Thread(target=_copy_until, args=(mirror, ended, flag), daemon=True)
@@ -91,20 +103,40 @@ def staged_folder(
         try:
             yield str(local)
         finally:
-            ended.set()
-            thread.join()
-            _copy_the_rest(mirror, flag)
+            with _finishing(folder):
+                ended.set()
+                thread.join()
+                _copy_the_rest(mirror, flag)
 
 
-def _set_aside(local: pathlib.Path) -> pathlib.Path | None:
-    """Renames a folder that a killed run has left; returns its new path, None without one."""
+@contextlib.contextmanager
+def _finishing(folder: str) -> Iterator[None]:
+    """Lets signals that end a program wait until all has been copied; Ctrl-C does not."""
+
+    def wait(number: int, frame: FrameType | None) -> None:
+        del frame
+        if number == signal.SIGHUP:
+            discard_closed_terminal()
+        name = signal.Signals(number).name
+        print(f"{name}: copying to {folder} first …", file=sys.stderr, flush=True)
+
+    with handling(TERMINATIONS, wait):
+        yield
+
+
+def _set_aside(local: pathlib.Path) -> None:
+    """Renames a folder that a killed run has left, if there is one."""
     if not local.is_dir():
-        return None
+        return
     number = 1
-    while (left := local.with_name(f"{local.name}.left-{number}")).exists():
+    while (left := local.with_name(f"{local.name}{_LEFT}{number}")).exists():
         number += 1
     local.rename(left)
-    return left
+
+
+def _left_folders(local: pathlib.Path) -> list[str]:
+    """Returns the folders that have been set aside, now or before."""
+    return sorted(map(str, local.parent.glob(f"{glob.escape(local.name)}{_LEFT}*")))
 
 
 def _remove_copied(left: pathlib.Path, local: pathlib.Path) -> bool:
@@ -252,6 +284,12 @@ def _copy_until(mirror: Mirror, ended: threading.Event, flag: str) -> None:
 
 
 def _copy_the_rest(mirror: Mirror, flag: str) -> None:
+    """Copies what has not been copied, and removes the local folder.
+
+    Raises:
+        UserError: the remote folder cannot be written.
+        KeyboardInterrupt: after telling where the files are.
+    """
     for attempt in range(_FINAL_ATTEMPTS):
         try:
             mirror.upload()
@@ -263,5 +301,11 @@ def _copy_the_rest(mirror: Mirror, flag: str) -> None:
                 f"{error.filename} ({flag}) cannot be written: {error.strerror}. The files "
                 f"missing there are in {mirror.local}"
             ) from error
+        except KeyboardInterrupt:
+            print(
+                f"\nNot all files have been copied ({flag}). They are in {mirror.local}",
+                file=sys.stderr,
+            )
+            raise
         shutil.rmtree(mirror.local, ignore_errors=True)
         return

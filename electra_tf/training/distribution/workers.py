@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,6 +102,29 @@ class Workers:
                 "All workers must have the same settings and data. Different:\n  "
                 + "\n  ".join(differing)
             )
+
+    def require_equal_weights(self, variables: Sequence[Any], source: str) -> None:
+        """Raises UserError unless all workers have the same values of variables.
+
+        Replicas that start from different weights would stay different.
+
+        Args:
+            variables: the weights.
+            source: where they have been loaded from, for the message.
+        """
+        if self.count == 1:
+            return
+        digest = hashlib.sha256()
+        for variable in variables:
+            digest.update(np.ascontiguousarray(variable.numpy()))
+        self.require_equal({f"weights of {source}": digest.hexdigest()[:12]})
+
+    def from_chief(self, value: int) -> int:
+        """Returns the chief's value, an integer below 2**53."""
+        if self.count == 1:
+            return value
+        summed = self._sum(tf.constant(value if self.is_chief else 0, tf.int64))
+        return int(summed) // (self._strategy.num_replicas_in_sync // self.count)
 
     @contextlib.contextmanager
     def explain_losses(self, how_to_resume: str) -> Iterator[None]:

@@ -5,7 +5,7 @@ import types
 import pytest
 
 from electra_tf.training.starts import counted_start, limited_starts
-from electra_tf.util.errors import UserError, WorkerLostError
+from electra_tf.util.errors import LockedError, UserError, WorkerLostError
 
 
 def start_and_lose_a_worker(model_dir, limit: int = 3) -> None:
@@ -66,3 +66,15 @@ def test_starts_are_limited_where_the_flag_is_given(tmp_path, limit):
     refused = pytest.raises(UserError if limit else WorkerLostError)
     with refused, limited_starts(config):
         raise WorkerLostError
+
+
+def test_starts_while_another_program_trains_do_not_count(tmp_path):
+    model_dir = tmp_path / "run"
+    for _ in range(3):
+        with pytest.raises(LockedError), counted_start(str(model_dir), 2):
+            raise LockedError
+    for _ in range(2):
+        with pytest.raises(WorkerLostError):
+            start_and_lose_a_worker(model_dir, limit=2)
+    with pytest.raises(UserError, match="started 2 times"):
+        start_and_lose_a_worker(model_dir, limit=2)

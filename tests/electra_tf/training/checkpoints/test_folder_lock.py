@@ -1,5 +1,6 @@
 """The lock that keeps a second program from training into a folder."""
 
+import contextlib
 import errno
 import fcntl
 import multiprocessing
@@ -8,10 +9,11 @@ import types
 
 import pytest
 
+from electra_tf.training.checkpoints import folder_lock
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.util.errors import UserError
 
-CHIEF, OTHER = types.SimpleNamespace(is_chief=True), types.SimpleNamespace(is_chief=False)
+CHIEF, OTHER = (types.SimpleNamespace(is_chief=each, count=1) for each in (True, False))
 
 
 def _hold_until_killed(folder: str, pipe) -> None:
@@ -111,3 +113,29 @@ def test_a_folder_has_one_lock_under_all_of_its_names(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with lock_model_dir(str(link), "--model_dir", CHIEF):
         assert (tmp_path / "link.lock").exists()
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_workers_that_do_not_share_the_folder_are_refused(tmp_path, monkeypatch, is_shared):
+    monkeypatch.setattr(folder_lock, "_SECONDS_TO_SEE", 0.1)
+    marks: list[int] = []
+
+    def worker(is_chief: bool) -> types.SimpleNamespace:
+        def from_chief(value: int) -> int:
+            if is_chief:
+                marks.append(value)
+            return marks[-1]
+
+        return types.SimpleNamespace(
+            is_chief=is_chief, count=2, from_chief=from_chief, any_worker=bool
+        )
+
+    folder = str(tmp_path / "one" / "model")
+    seen = folder if is_shared else str(tmp_path / "other" / "model")
+    with lock_model_dir(folder, "--model_dir", worker(True)):
+        refused = pytest.raises(
+            UserError, match=rf"workers do not share {seen} \(--model_dir\)"
+        )
+        expected = contextlib.nullcontext() if is_shared else refused
+        with expected, lock_model_dir(seen, "--model_dir", worker(False)):
+            pass

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import signal
 import threading
 import uuid
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from electra_tf.training.checkpoints import staging, staging_folders
 from electra_tf.training.checkpoints.staging import Mirror, staged_folder
 from electra_tf.util.errors import PreemptedError, UserError
 from electra_tf.util.paths import RemotePath, as_path
+from electra_tf.util.signals import handling
 from finetune.config.finetuning import FinetuningConfig
 from flags.remote.pretraining_folders import staged
 from tests.pretraining_runs import evaluate, train
@@ -190,6 +192,54 @@ def test_what_a_killed_run_had_not_copied_is_kept(remote, monkeypatch):
     (line,) = [line for line in printed if "were not copied" in line]
     left = pathlib.Path(line.removesuffix(".").rpartition(" ")[2])
     assert (left / "log.jsonl").read_text() == "second"
+
+    # Also after a start in between that could not read the remote folder.
+    def refuse(self):
+        raise PermissionError(13, "no network", str(self))
+
+    told = pytest.raises(UserError, match=rf"no network\. Files of a killed run are in {left}")
+    with monkeypatch.context() as patch:
+        patch.setattr(Mirror, "download", refuse)
+        with told, staged_folder(remote, "--model_dir"):
+            pass
+    printed.clear()
+    with staged_folder(remote, "--model_dir", printed.append):
+        assert line in printed
+
+
+def test_signals_wait_for_the_last_copy(remote, monkeypatch, capsys):
+    """Also those that come before it, while another handler is installed."""
+    copy = staging._copy_the_rest
+    received = []
+
+    def receive(number, frame):
+        received.append(number)
+        raise SystemExit
+
+    def signal_and_copy(mirror, flag):
+        for each in (signal.SIGTERM, signal.SIGTERM, signal.SIGUSR1):
+            signal.raise_signal(each)
+        copy(mirror, flag)
+
+    monkeypatch.setattr(staging, "_copy_the_rest", signal_and_copy)
+    with handling([signal.SIGTERM], receive):
+        with staged_folder(remote, "--model_dir") as local:
+            pathlib.Path(local, "log.jsonl").write_text("all")
+        assert not received
+        assert f"SIGUSR1: copying to {remote} first" in capsys.readouterr().err
+        with pytest.raises(SystemExit):
+            signal.raise_signal(signal.SIGTERM)
+    assert as_path(f"{remote}/log.jsonl").read_bytes() == b"all"
+
+
+def test_an_interrupted_last_copy_tells_where_the_files_are(remote, monkeypatch, capsys):
+    def interrupt(self):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), staged_folder(remote, "--model_dir") as local:
+        monkeypatch.setattr(Mirror, "upload", interrupt)
+    told = f"Not all files have been copied (--model_dir). They are in {local}"
+    assert told in capsys.readouterr().err
 
 
 def test_what_cannot_be_written_is_one_line(tmp_path, remote, monkeypatch):

@@ -60,6 +60,35 @@ def test_integers_are_compared():
     Workers(tf.distribute.get_strategy()).require_same(3, "They differ")  # it is alone
 
 
+def test_weights_are_compared():
+    first, second = two_workers()
+    added = []
+
+    def add(table: tf.Tensor) -> tf.Tensor:
+        added.append(table.numpy())
+        return table
+
+    variables = [tf.Variable([1.0, 2.0]), tf.Variable([[3.0]])]
+    second._sum = add
+    with pytest.raises(UserError):  # the other's share is missing
+        second.require_equal_weights(variables, "ckpt-1")
+    first._sum = lambda table: table + added[0]
+    first.require_equal_weights(variables, "ckpt-1")
+    variables[1].assign([[3.5]])
+    with pytest.raises(UserError, match=r"weights of ckpt-1: '\w+' on worker 0, another value"):
+        first.require_equal_weights(variables, "ckpt-1")
+    Workers(tf.distribute.get_strategy()).require_equal_weights(variables, "")  # it is alone
+
+
+def test_the_chief_tells_the_others_a_number():
+    first, second = two_workers()
+    second._sum = lambda value: value + 7
+    assert second.from_chief(3) == 7
+    first._sum = lambda value: value
+    assert first.from_chief(7) == 7
+    assert Workers(tf.distribute.get_strategy()).from_chief(7) == 7
+
+
 def test_lost_workers_are_told_from_errors_of_this_one():
     alone = Workers(tf.distribute.get_strategy())
     first, _ = two_workers()
