@@ -99,6 +99,11 @@ def settings_of(model: Model, size: Size, budget: float, seed: int) -> dict[str,
     """
     given = {**size.settings, **model.settings, "seed": seed}
     given = {name: value for name, value in given.items() if value is not None}
+    if given.get("objective") == "two_stage":
+        # Heads of generators follow from their width, and both must have the same.
+        overrides = dict(given.get("model_hparam_overrides", {}))
+        overrides.pop("num_attention_heads", None)
+        given["model_hparam_overrides"] = overrides
     if rate := size.rates.get(model.name):
         given["learning_rate"] = rate
     flops = budget * size.unit_steps * model_flops_of(dict(size.settings))

@@ -38,6 +38,8 @@ from benchmarks.study.plan import (
 from benchmarks.study.results import FINETUNING, PROBE, Result, read_result, write_result
 from benchmarks.study.sizes import SMALL, TINY
 from benchmarks.study.work import is_trained
+from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.model_builder import model_class
 from electra_tf.util.errors import UserError
 from tests.fork_server import ForkedProgram
 from tests.in_process import run_program
@@ -57,6 +59,15 @@ def test_every_model_gets_the_product_flops_of_electra():
     assert steps["All-Tokens MLM"] < steps["Replace MLM"] < steps["BERT"]
     assert steps["generator 1"] < steps["generator 1/2"] < steps["generator 1/4"]
     assert {model.question for model in MODELS} == {"", *QUESTIONS}
+
+
+@pytest.mark.parametrize("size", [TINY, SMALL], ids=lambda size: size.name)
+def test_no_model_is_refused_when_it_is_trained(size):
+    for model in MODELS:
+        settings = settings_of(model, size, 2.0, 1)
+        config = PretrainingConfig.create(data_dir="-", model_name="-", **settings)
+        model_class(config).check(config)
+        model_class(config).check_loss_weights(config)
 
 
 def test_the_plan():
