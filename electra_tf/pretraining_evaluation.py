@@ -24,7 +24,7 @@ from electra_tf.training.distribution.strategies import iterate
 from electra_tf.training.gradients import TrainableModel, refuse_metrics_named_as_losses
 from electra_tf.util.files import write_atomically
 
-# A separate seed, so every evaluation uses the same masks.
+# A separate seed, so every evaluation uses the same masks, unless masking is learned.
 EVALUATION_SEED = 0x5EED
 NUM_SHOWN_SENTENCES = 4
 _TERM = "term/"
@@ -58,7 +58,10 @@ class _BatchResult(NamedTuple):
 
 
 class HeldOutEvaluator:
-    """Evaluates the objective on batches, without dropout and with fixed masks."""
+    """Evaluates the objective on batches, without dropout and with fixed masks.
+
+    With `--masking=learned`, the masks depend on what has been learned.
+    """
 
     def __init__(self, model: EvaluatedModel, strategy: tf.distribute.Strategy) -> None:
         self._model = model

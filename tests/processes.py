@@ -22,6 +22,7 @@ def start(
     *flags: str,
     fresh: bool = False,
     network: str | None = None,
+    folder: os.PathLike | None = None,
 ) -> Program:
     """Starts a program with hyperparameters as flags; its output is captured.
 
@@ -31,14 +32,15 @@ def start(
         *flags: further flags.
         fresh: start it as users do; otherwise as a fork, which takes seconds less.
         network: network namespace of a fork; see `ForkedProgram`.
+        folder: working directory of a fresh program; None is the root of the repository.
     """
     arguments = [*(f"--{name}={_spell(value)}" for name, value in settings.items()), *flags]
     environment = {k: v for k, v in os.environ.items() if k != "TF_CONFIG"}
     if not fresh:
         return ForkedProgram(program, arguments, environment, network)
     return subprocess.Popen(
-        [sys.executable, program, *arguments],
-        cwd=ROOT,
+        [sys.executable, os.path.join(ROOT, program), *arguments],
+        cwd=folder or ROOT,
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -54,6 +56,7 @@ def start_workers(
     *,
     fresh: bool = False,
     networks: Mapping[str, str] | None = None,
+    folders: Sequence[os.PathLike] | None = None,
 ) -> list[Program]:
     """Starts workers that find each other on this machine; see `start`.
 
@@ -65,6 +68,7 @@ def start_workers(
         fresh: start them as users do, not as forks.
         networks: network namespaces by address in them, one for each worker; without, all
             are on the loopback interface.
+        folders: working directory of each of the fresh workers.
     """
     changes = changes or {}
     hosts = [*(networks or ())] or ["127.0.0.1"] * count
@@ -80,6 +84,7 @@ def start_workers(
             f"--task_index={i}",
             fresh=fresh,
             network=(networks or {}).get(hosts[i]),
+            folder=folders[i] if folders else None,
         )
         for i in range(count)
     ]

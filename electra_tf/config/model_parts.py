@@ -19,7 +19,6 @@ class ModelPart:
             positions; 0 is without.
         binary_positions: positions per sequence with a binary prediction.
         is_trained: whether it has a backward pass.
-        share_of_steps: fraction of the training steps that run it.
         stage: index of the stage of training whose steps run it; None is every stage.
         samples: tokens sampled per sequence to build its input.
     """
@@ -31,7 +30,6 @@ class ModelPart:
     boundary_inputs: int = 0
     binary_positions: int = 0
     is_trained: bool = True
-    share_of_steps: float = 1.0
     stage: int | None = None
     samples: int = 0
 

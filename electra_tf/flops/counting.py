@@ -14,7 +14,7 @@ import sys
 from electra_tf.config import choices
 from electra_tf.config.encoder import HEAD_SIZE, INTERMEDIATE_RATIO, EncoderConfig
 from electra_tf.config.model_parts import ModelPart
-from electra_tf.config.phases import configs_by_length
+from electra_tf.config.phases import configs_by_length, training_phases
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.tensorflow_import import import_tensorflow
 
@@ -181,8 +181,8 @@ def train_flops_by_part(config: PretrainingConfig) -> dict[str, float]:
         have are omitted.
     """
     mean: dict[str, float] = {}
-    for share, at_length in configs_by_length(config):
-        for part, value in _flops_at_one_length(at_length).items():
+    for share, at_length, stage in _shares_of_steps(config):
+        for part, value in _paper_flops(at_length, stage).items():
             mean[part] = mean.get(part, 0.0) + share * value
     return mean
 
@@ -192,11 +192,28 @@ def train_flops_per_step(config: PretrainingConfig) -> float:
     return sum(train_flops_by_part(config).values())
 
 
-def _flops_at_one_length(config: PretrainingConfig) -> dict[str, float]:
+def _shares_of_steps(
+    config: PretrainingConfig,
+) -> list[tuple[float, PretrainingConfig, int]]:
+    """Returns each phase: its fraction of the steps, configuration and stage."""
+    at_length = {each.max_seq_length: each for _, each in configs_by_length(config)}
+    stages = choices.load(choices.OBJECTIVES, config.objective).stages_of(config)
+    return [
+        (
+            (phase.end_step - phase.first_step) / config.num_train_steps,
+            at_length[phase.seq_length],
+            phase.stage,
+        )
+        for phase in training_phases(config, stages)
+    ]
+
+
+def _paper_flops(config: PretrainingConfig, stage: int) -> dict[str, float]:
+    """Returns the FLOPs of a step of a stage by part of the model, at one length."""
     length = config.max_seq_length
+    rows = config.train_batch_size
     parts: dict[str, float] = {}
-    for part in model_parts(config):
-        rows = config.train_batch_size * part.share_of_steps
+    for part in _parts_of_stage(config, stage):
         model = Transformer.of(
             part.encoder, length, output_share=part.vocabulary_positions / length
         )
@@ -262,7 +279,10 @@ def model_flops_per_step(config: PretrainingConfig) -> int:
     With a length curriculum, this is the mean over all steps.
     """
     return round(
-        sum(share * _at_one_length(at_length) for share, at_length in configs_by_length(config))
+        sum(
+            share * _model_flops(at_length, stage)
+            for share, at_length, stage in _shares_of_steps(config)
+        )
     )
 
 
@@ -270,7 +290,7 @@ def model_flops_by_phase(config: PretrainingConfig) -> dict[tuple[int, int], int
     """Returns the model FLOPs of a step by stage of a run and sequence length."""
     stages = choices.load(choices.OBJECTIVES, config.objective).stages_of(config)
     return {
-        (stage, at_length.max_seq_length): round(_at_one_length(at_length, stage))
+        (stage, at_length.max_seq_length): _model_flops(at_length, stage)
         for stage in range(len(stages))
         for _, at_length in configs_by_length(config)
     }
@@ -295,10 +315,10 @@ def finetuning_model_flops_per_step(
     return batch_size * (forward + (PASSES - 1) * trained)
 
 
-def _at_one_length(config: PretrainingConfig, stage: int | None = None) -> float:
-    """Returns the model FLOPs of a step of a stage; of the mean step for None."""
-    total = 0.0
-    for part in model_parts(config):
+def _model_flops(config: PretrainingConfig, stage: int) -> int:
+    """Returns the model FLOPs of a step of a stage, at one length."""
+    total = 0
+    for part in _parts_of_stage(config, stage):
         forward = encoder_model_flops(part.encoder, config.max_seq_length)
         hidden = part.encoder.hidden_size
         inputs = part.vocabulary_inputs or hidden
@@ -308,11 +328,12 @@ def _at_one_length(config: PretrainingConfig, stage: int | None = None) -> float
             per_word += part.encoder.embedding_size * (hidden + part.encoder.vocab_size)
         forward += 2 * part.vocabulary_positions * per_word
         forward += 2 * part.binary_positions * (hidden * hidden + hidden)
-        share = part.share_of_steps
-        if stage is not None:
-            share = 1.0 if part.stage in (None, stage) else 0.0
-        total += (PASSES if part.is_trained else 1) * share * forward
+        total += (PASSES if part.is_trained else 1) * forward
     return config.train_batch_size * total
+
+
+def _parts_of_stage(config: PretrainingConfig, stage: int) -> list[ModelPart]:
+    return [part for part in model_parts(config) if part.stage in (None, stage)]
 
 
 def model_parts(config: PretrainingConfig) -> list[ModelPart]:

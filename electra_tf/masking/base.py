@@ -78,7 +78,7 @@ class MaskingStrategy(abc.ABC):
 
     Attributes:
         Hparams: frozen dataclass of the strategy's hyperparameters (`--masking_hparams`).
-        is_uniform: whether each token is masked at the same rate, whatever it is.
+        is_uniform: whether each token is masked at the same rate, whatever and wherever it is.
         needs_counts: whether the tokens of the records must be counted.
         learns: whether it is trained on the losses of a masked language model.
     """

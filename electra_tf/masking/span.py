@@ -25,9 +25,14 @@ class SpanMasking(MaskingStrategy):
     A span starts at a uniformly sampled word; its length is 3.8 words on average with the
     default hyperparameters, limited by its segment. Spans may overlap; the last one is cut when
     enough tokens are masked.
+
+    Spans end to the right of their start, so the first words of a segment are masked less
+    often. Each token is then replaced by [MASK] or kept as with other strategies; SpanBERT
+    draws that once per span.
     """
 
     Hparams = SpanMaskingHparams
+    is_uniform = False
 
     def order(
         self,

@@ -51,8 +51,14 @@ class Adversarial(PretrainingModel):
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
-        """Rejects the span-boundary objective, which needs the likelihood."""
+        """Rejects the span-boundary objective and positions that are masked twice."""
         super().check(config)
+        if config.masking_with_replacement:
+            raise UserError(
+                "--masking_with_replacement masks some tokens twice, but "
+                "--objective=adversarial rewards each sample for the discriminator's answer to "
+                "it: remove one of them"
+            )
         if config.span_boundary_weight:
             raise UserError(
                 "--span_boundary_weight requires the loss of a masked language model, which "

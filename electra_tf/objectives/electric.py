@@ -56,6 +56,12 @@ class NoiseContrastiveCloze(PretrainingModel):
                 "others, but the loss of --objective=electric assumes the same rate at all: "
                 "the energies are biased by it. Use --masking=token"
             )
+        most, rate = config.max_predictions_per_seq, config.mask_prob
+        if most < int(rate * config.max_seq_length):
+            warn_once(
+                f"--max_predictions_per_seq={most} draws less noise than --mask_prob={rate:g}, "
+                "which the loss of --objective=electric assumes: the energies are biased by it"
+            )
 
     @classmethod
     def unmasked_per_masked(cls, config: PretrainingConfig) -> None:

@@ -93,6 +93,15 @@ class SentenceContrastive(PretrainingModel):
         return {**super().metric_sums(output), **output.extra}
 
     @classmethod
+    def unmasked_per_masked(cls, config: PretrainingConfig) -> float | None:
+        """Counts the tokens of unchanged inputs as unmasked; None if all are unchanged."""
+        ratio = super().unmasked_per_masked(config)
+        changed = 1 - cls.parse_hparams(config).unchanged_share
+        if ratio is None or not changed:
+            return None
+        return (1 + ratio) / changed - 1
+
+    @classmethod
     def loss_weights(cls, config: PretrainingConfig) -> dict[str, float]:
         """Returns the weights of all losses that train an encoder."""
         weight = cls.parse_hparams(config).sentence_weight

@@ -157,12 +157,10 @@ class TwoStage(PretrainingModel):
     @classmethod
     def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
         """Returns the generator in training, the frozen one, and the discriminator."""
-        share = cls.parse_hparams(config).generator_share
         (generator,) = cls.generator_class(config).parts(config)
         frozen = dataclasses.replace(generator, name="frozen generator", is_trained=False)
-        second = {"share_of_steps": 1 - share, "stage": DISCRIMINATOR_STAGE}
         return [
-            dataclasses.replace(generator, share_of_steps=share, stage=GENERATOR_STAGE),
-            dataclasses.replace(frozen, **second),
-            dataclasses.replace(discriminator_part(config), **second),
+            dataclasses.replace(generator, stage=GENERATOR_STAGE),
+            dataclasses.replace(frozen, stage=DISCRIMINATOR_STAGE),
+            dataclasses.replace(discriminator_part(config), stage=DISCRIMINATOR_STAGE),
         ]

@@ -25,6 +25,8 @@ BETA_2 = 0.999
 EPSILON = 1e-6
 # Matches the end of a path, since a path may contain the name of a task, such as "gender_bias".
 NOT_DECAYED = re.compile("(LayerNorm|layer_norm)[^/]*/[^/]*$|bias$")
+# Variables whose updates LAMB does not scale to their norm.
+NOT_ADAPTED = re.compile(f"{NOT_DECAYED.pattern}|_difference$")
 
 
 class ElectraAdam(keras.optimizers.Optimizer):
@@ -133,7 +135,10 @@ class ElectraLamb(keras.optimizers.Lamb):
     """Keras's LAMB (You et al. 2020), with the weight decay and layer factors of `ElectraAdam`.
 
     As with Keras's `weight_decay`, variable -= lr * weight_decay * variable is applied first
-    and is not part of the update that determines the trust ratio.
+    and is not part of the update that determines the trust ratio. As in You et al.'s programs,
+    biases and the parameters of LayerNorm have no trust ratio, nor have tables of differences
+    (`electra_tf.model.embeddings`): all of these start at or near zero, where the ratio would
+    keep them.
 
     Args:
         learning_rate: a number or a schedule.
@@ -163,13 +168,31 @@ class ElectraLamb(keras.optimizers.Lamb):
         decay = _decay_of(path, self.weight_decay_rate)
         if decay:
             self.assign_sub(variable, rate * decay * tf.convert_to_tensor(variable))
-        super().update_step(gradient, variable, rate)
+        if NOT_ADAPTED.search(path) is None:
+            super().update_step(gradient, variable, rate)
+            return
+        index = self._get_variable_index(variable)
+        gradient = _cast(gradient, variable)
+        m, v = self._momentums[index], self._velocities[index]
+        self.assign_add(m, (1 - BETA_1) * (gradient - m))
+        self.assign_add(v, (1 - BETA_2) * (tf.square(gradient) - v))
+        self.assign_sub(variable, rate * self._update(index, self.iterations + 1))
+
+    def _update(self, index: int, num_updates: tf.Tensor | keras.Variable) -> tf.Tensor:
+        """Returns the update of a variable, without trust ratio, from its moments."""
+        count = tf.cast(tf.convert_to_tensor(num_updates), tf.float32)
+        m, v = (
+            tf.convert_to_tensor(each[index]) for each in (self._momentums, self._velocities)
+        )
+        return m / (1 - BETA_1**count) / (tf.sqrt(v / (1 - BETA_2**count)) + EPSILON)
 
     def last_update(self, index: int, learning_rate: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Like `ElectraAdam.last_update`; the trust ratio scales the update to the weights."""
         variable = self._trainable_variables[index]
         rate = _rate_of(variable.path, learning_rate, self.layer_factors)
         weights = _squared_norm(variable)
+        if NOT_ADAPTED.search(variable.path):
+            return rate**2 * _squared_norm(self._update(index, self.iterations)), weights
         is_updated = tf.cast(_squared_norm(self._momentums[index]) > 0, tf.float32)
         return rate**2 * weights * is_updated, weights
 

@@ -53,7 +53,8 @@ def test_every_model_gets_the_product_flops_of_electra():
         settings = settings_of(model, TINY, 2.0, 1)
         step = model_flops_of(settings)
         spent = settings["num_train_steps"] * step
-        assert 2 * unit - step < spent <= 2 * unit, model.name
+        # The steps of two stages are rounded, and a step has not the same FLOPs in both.
+        assert 2 * unit - 2 * step < spent <= 2 * unit, model.name
     steps = {m.name: settings_of(m, TINY, 1.0, 1)["num_train_steps"] for m in MODELS}
     assert steps["ELECTRA"] == TINY.unit_steps
     assert steps["All-Tokens MLM"] < steps["Replace MLM"] < steps["BERT"]

@@ -243,25 +243,33 @@ def test_a_worker_waits_for_the_others_no_longer_than_it_is_told(tiny_data, tmp_
     assert not (tmp_path / "model").exists()
 
 
+def in_folders_of_their_own(tmp_path, given: dict) -> list[tuple[int, str, str]]:
+    """Runs two workers that name one folder, which each of them has on its own disk."""
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        folder.mkdir(exist_ok=True)
+    given = {**given, "model_dir": "model"}
+    workers = processes.start_workers(PROGRAM, given, fresh=True, folders=folders)
+    return processes.finish(workers)
+
+
 def test_workers_that_evaluate_different_checkpoints_are_refused(
     tiny_data, tmp_path, one_device
 ):
-    cut_back(one_device, tmp_path / "other")
+    shutil.copytree(one_device, tmp_path / "first/model")
+    cut_back(one_device, tmp_path / "second/model")
     given = settings(tiny_data, tmp_path, do_train=False, do_eval=True)
-    changes = {i: {"model_dir": str(f)} for i, f in enumerate((one_device, tmp_path / "other"))}
-    ends = processes.finish(processes.start_workers(PROGRAM, given, changes=changes))
+    ends = in_folders_of_their_own(tmp_path, given)
     assert [rc for rc, _, _ in ends] == [1, 1], ends
-    for _, _, err in ends:
-        assert re.search(rf"different checkpoints in .*by worker: {STEPS}, {SAVED_STEP}", err)
+    told = rf"different checkpoints in model: .*\(by worker: {STEPS}, {SAVED_STEP}\)"
+    assert all(re.search(told, err) for _, _, err in ends), ends
 
 
-def test_workers_that_do_not_share_the_folder_are_refused_before_training(tiny_data, tmp_path):
-    given = settings(tiny_data, tmp_path)
-    changes = {1: {"model_dir": str(tmp_path / "elsewhere" / "model")}}
-    ends = processes.finish(processes.start_workers(PROGRAM, given, changes=changes))
+def test_workers_that_do_not_share_the_folder_do_not_train(tiny_data, tmp_path):
+    ends = in_folders_of_their_own(tmp_path, settings(tiny_data, tmp_path))
     assert [rc for rc, _, _ in ends] == [1, 1], ends
-    assert all("The workers do not share " in err for _, _, err in ends)
-    assert not list((tmp_path / "model").glob("ckpt-*"))
+    assert all("The workers do not share model (" in err for _, _, err in ends), ends
+    assert not list(tmp_path.glob("*/model/ckpt-*"))
 
 
 def test_a_batch_that_cannot_be_shared_is_refused(tiny_data, tmp_path):

@@ -550,7 +550,7 @@ def test_more_embeddings_than_tokens_are_trained_and_evaluated(
     # Rare tokens are those of the training records, not of the held-out ones.
     assert values == pytest.approx(in_training, nan_ok=True)
     moved = dataclasses.replace(evaluation, pretrain_tfrecords=str(tmp_path / "gone*"))
-    with pytest.raises(UserError, match=r"training records, also in .* \(--pretrain_tfrecords"):
+    with pytest.raises(UserError, match=r"training records are needed.* \(--pretrain_tfr"):
         pretraining_runs.evaluate(moved, quiet)
     weights = weights_of(config, 2)
     assert {43} <= {size for value in weights.values() for size in value.shape}

@@ -884,7 +884,7 @@ def test_inputs_that_differ_from_those_of_training_are_warned_of(
 ):
     other = make_finetuning_config(do_train=False, max_seq_length=8, length_buckets=(8,))
     finetune_run.run(other, quiet)
-    told = "otherwise, so its scores and predictions are not those of its training: "
+    told = "prepared differently, so its scores and predictions are not those of its training: "
     assert f"{told}max_seq_length: 16 before, 8 now. Pass" in capsys.readouterr().err
 
 

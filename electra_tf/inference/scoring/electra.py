@@ -133,6 +133,8 @@ def _check(model: PretrainingModel) -> None:
     cause = None
     if not strategy_class(config).is_uniform:
         cause = f"--masking={config.masking}"
+    elif config.masking_with_replacement:
+        cause = "--masking_with_replacement, which masks fewer tokens"
     elif most < int(rate * config.max_seq_length):
         cause = f"--max_predictions_per_seq={most}"
     if cause:

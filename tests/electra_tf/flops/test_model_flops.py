@@ -11,6 +11,7 @@ from electra_tf.flops.counting import (
     finetuning_model_flops_per_step,
     model_flops_by_phase,
     model_flops_per_step,
+    train_flops_per_step,
 )
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model_builder import build_model
@@ -106,6 +107,34 @@ def test_each_of_two_stages_has_the_flops_of_what_it_runs():
     second = of_mlm // 3 + 3 * 5 * (encoder_flops + head)
     assert model_flops_by_phase(config) == {(0, 10): of_mlm, (1, 10): second}
     assert model_flops_per_step(config) == 0.25 * of_mlm + 0.75 * second
+
+
+def test_stages_have_the_flops_of_their_own_lengths():
+    """The first one of two is shorter rows for the most part."""
+    config = create(
+        objective="two_stage",
+        embedding_sharing="none",
+        generator_hidden_size=1.0,
+        embedding_size=12,
+        model_hparam_overrides={**TINY["model_hparam_overrides"], "num_attention_heads": 1},
+        length_curriculum=(5,),
+        length_curriculum_share=0.75,
+        num_train_steps=8,
+    )
+    # Of 8 steps, 4 are of the generator; the first 6 have 5 tokens.
+    steps = {(0, 5): 4, (1, 5): 2, (1, 10): 2}
+    by_phase = model_flops_by_phase(config)
+    expected = sum(count * by_phase[phase] for phase, count in steps.items()) / 8
+    assert model_flops_per_step(config) == expected
+    first, long = (
+        train_flops_per_step(
+            dataclasses.replace(
+                config, length_curriculum=(), max_seq_length=n, max_predictions_per_seq=p
+            )
+        )
+        for n, p in ((5, 2), (10, 4))
+    )
+    assert min(first, long) < train_flops_per_step(config) < max(first, long)
 
 
 def test_finetuning_is_three_times_the_encoder():

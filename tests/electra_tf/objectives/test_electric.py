@@ -93,10 +93,20 @@ def test_electrics_noise_odds_are_computed_in_the_graph_of_a_step(make_model):
 
 
 @pytest.mark.parametrize(
-    ("masking", "warns"), [("token", False), ("strategic", True), ("learned", True)]
+    ("masking", "warns"),
+    [("token", False), ("span", True), ("strategic", True), ("learned", True)],
 )
 def test_noise_that_favors_some_tokens_is_warned_of(make_config, masking, warns, capsys):
     warn_once.cache_clear()
     config = make_config(objective="electric", masking=masking)
     model_class(config).warn_of_unused(config)
     assert (f"--masking={masking} draws noise more often" in capsys.readouterr().err) == warns
+
+
+@pytest.mark.parametrize(("most", "warns"), [(2, False), (1, True)])
+def test_less_noise_than_the_loss_assumes_is_warned_of(make_config, most, warns, capsys):
+    warn_once.cache_clear()
+    config = make_config(objective="electric", max_predictions_per_seq=most)  # of 16 tokens
+    model_class(config).warn_of_unused(config)
+    warned = f"--max_predictions_per_seq={most} draws less noise than --mask_prob=0.15"
+    assert (warned in capsys.readouterr().err) == warns

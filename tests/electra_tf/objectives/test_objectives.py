@@ -76,6 +76,8 @@ def test_a_temperature_schedule_follows_the_step(make_model, objective):
 def test_options_that_would_have_no_effect_are_refused(make_model, make_config):
     with pytest.raises(UserError, match="--span_boundary_weight"):
         make_model(objective="adversarial", span_boundary_weight=1.0)
+    with pytest.raises(UserError, match="--masking_with_replacement masks some tokens twice"):
+        make_model(objective="adversarial", masking_with_replacement=True)
     with pytest.raises(UserError, match="a masked language model, not --generator_type=unig"):
         make_model(generator_type="unigram", span_boundary_weight=1.0)
     with pytest.raises(UserError, match="disallow_correct"):

@@ -11,7 +11,10 @@ import tensorflow as tf
 from electra_tf.config.hyperparameters import parse_hparams
 from electra_tf.model.randomness import Randomness
 from electra_tf.model_builder import build_model
-from electra_tf.objectives.sentence_contrastive import SentenceContrastiveHparams
+from electra_tf.objectives.sentence_contrastive import (
+    SentenceContrastive,
+    SentenceContrastiveHparams,
+)
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 from tests.electra_tf.objectives.numpy_losses import (
@@ -178,3 +181,11 @@ def test_sentences_are_left_unchanged_and_told_apart(make_model):
     assert float(output.losses["sentence"]) == pytest.approx(expected, rel=1e-4)
     weights = {name: term.coefficient for name, term in output.terms.items()}
     assert weights["sentence"] == 3.0
+
+
+@pytest.mark.parametrize(("share", "ratio"), [(0.0, 17 / 3), (0.2, 22 / 3), (1.0, None)])
+def test_tokens_of_unchanged_inputs_count_as_unmasked(make_config, share, ratio):
+    """Of a token, 15 % are masked in the inputs that are changed, so 12 % of all."""
+    hparams = {"unchanged_share": share}
+    config = make_config(objective="sentence_contrastive", objective_hparams=hparams)
+    assert SentenceContrastive.unmasked_per_masked(config) == (ratio and pytest.approx(ratio))

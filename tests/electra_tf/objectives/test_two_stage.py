@@ -133,12 +133,12 @@ def test_flops_are_counted_by_stage(make_config):
     config = make_config(**TWO_STAGE, objective_hparams={"generator_share": 0.3})
     generator, frozen, discriminator = TwoStage.parts(config)
     assert generator.name == "generator"
-    assert (generator.is_trained, generator.share_of_steps) == (True, 0.3)
+    assert (generator.is_trained, generator.stage) == (True, 0)
     assert dataclasses.replace(frozen, name="generator", is_trained=True) == (
-        dataclasses.replace(generator, share_of_steps=0.7, stage=1)
+        dataclasses.replace(generator, stage=1)
     )
     assert (frozen.name, frozen.is_trained) == ("frozen generator", False)
-    assert (discriminator.name, discriminator.share_of_steps) == ("discriminator", 0.7)
+    assert (discriminator.name, discriminator.stage) == ("discriminator", 1)
 
 
 def test_hyperparameters_cannot_be_changed_in_a_run():

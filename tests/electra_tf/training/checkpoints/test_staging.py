@@ -322,14 +322,14 @@ def test_a_folder_of_this_machine_is_used_itself(tmp_path):
 
 def test_what_killed_runs_have_left_is_kept_until_it_is_copied(tmp_path):
     local = tmp_path / "local"
-    lefts = []
     for _ in range(2):
         (local / "folder").mkdir(parents=True)
         (local / "folder/weights").write_text("same")
         (local / "half.tmp").write_text("half")
-        lefts.append(staging._set_aside(local))
+        staging._set_aside(local)
+    staging._set_aside(local)
+    lefts = [pathlib.Path(left) for left in staging._left_folders(local)]
     assert [left.name for left in lefts] == ["local.left-1", "local.left-2"]
-    assert staging._set_aside(local) is None
     (local / "folder").mkdir(parents=True)
     assert not staging._remove_copied(lefts[0], local)
     assert (lefts[0] / "folder/weights").exists()

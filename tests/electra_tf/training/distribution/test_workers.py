@@ -82,6 +82,7 @@ def test_weights_are_compared():
 
 def test_the_chief_tells_the_others_a_number():
     first, second = two_workers()
+    second.is_chief = False
     second._sum = lambda value: value + 7
     assert second.from_chief(3) == 7
     first._sum = lambda value: value
