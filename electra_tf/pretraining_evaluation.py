@@ -22,6 +22,7 @@ from electra_tf.model.token_scores import (
 from electra_tf.training.distribution.cores import runs_on_one_cpu
 from electra_tf.training.distribution.strategies import iterate
 from electra_tf.training.gradients import TrainableModel, refuse_metrics_named_as_losses
+from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
 
 # A separate seed, so every evaluation uses the same masks, unless masking is learned.
@@ -75,6 +76,9 @@ class HeldOutEvaluator:
 
         Of the metrics, `loss` is the objective, and `<term>_loss` each of its terms, without
         dropout.
+
+        Raises:
+            UserError: there is no batch.
         """
         totals: metrics.MetricSums = {}
         sentences: ShownSentences | None = None
@@ -98,6 +102,8 @@ class HeldOutEvaluator:
             if keys is not None:
                 within_token.add(keys.numpy())
             keys = result.keys
+        if not totals:
+            raise UserError("The held-out records have no batch to evaluate on")
         values = metrics.finalize({name: total.numpy() for name, total in totals.items()})
         terms = {name: values.pop(f"{_TERM}{name}") for name in self._coefficients}
         loss = sum(self._coefficients[name] * mean for name, mean in terms.items())

@@ -334,7 +334,8 @@ class PretrainingModel(Objective, keras.Model):
         """Creates the additional layers of the objective.
 
         Those of the generator are attributes whose names start with `generator_`: they learn
-        at `--generator_learning_rate`.
+        at `--generator_learning_rate`. No two variables may have the same path, and layers must
+        be built here.
         """
 
     def _create_encoders(self) -> Encoders:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.distribution import BY_FILE, warn_of_repeated_examples
@@ -355,7 +356,7 @@ def data_statistics(
     Raises:
         UserError: there is nothing to learn from.
     """
-    counts = records.token_counts(config.vocab_size, max_examples=_SAMPLED_EXAMPLES)
+    counts = np.array(records.token_counts(config.vocab_size, max_examples=_SAMPLED_EXAMPLES))
     special = [vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id]
     counts[special] = 0
     total = int(counts.sum())

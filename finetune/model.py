@@ -77,6 +77,9 @@ class HeadOutput(NamedTuple):
 class TaskHead(keras.layers.Layer, abc.ABC):
     """The layers of one task on top of the encoder, under `task_specific/<task>/`.
 
+    Layers are created and built in `__init__`, in `with keras.name_scope(self.name)`, so that
+    their variables have the name of the task.
+
     Attributes:
         positions: positions that the head reads in inference; None is all of them.
         num_sequences: sequences of a row that the head reads, from the first.
@@ -130,6 +133,17 @@ class HeadBuilder(Protocol):
         """Returns a new head, named `name`."""
 
 
+def _check_paths(task_name: str, head: TaskHead) -> None:
+    """Raises ValueError unless all variables of a head have the name of its task."""
+    for variable in head.variables:
+        if not variable.path.startswith(f"{TASK_SCOPE}/{task_name}/"):
+            raise ValueError(
+                f"the variable {variable.path} of the head of task {task_name} is not under "
+                f"{TASK_SCOPE}/{task_name}/: create its layer in "
+                "`with keras.name_scope(self.name)`"
+            )
+
+
 class FinetuningModel(keras.Model):
     """An encoder under `electra/`, and heads under `task_specific/<task>/`.
 
@@ -162,6 +176,7 @@ class FinetuningModel(keras.Model):
         with keras.name_scope(TASK_SCOPE):
             for task in tasks:
                 head = task.build_head(encoder_config, self.dtype_policy)
+                _check_paths(task.name, head)
                 # One attribute per head, which fixes the checkpoint keys.
                 setattr(self, _attribute(task.name), head)
         self.built = True

@@ -29,7 +29,7 @@ from finetune.config.saved_settings import (
     split_settings,
     warn_of_unfinished,
 )
-from finetune.config.task_kinds import KINDS, kind_of_task
+from finetune.config.task_kinds import kind_of_task, kinds_by_name
 from finetune.model import TASK_SCOPE, FinetuningModel, TaskHead
 from finetune.tasks.registry import task_class
 
@@ -99,13 +99,13 @@ class FinetuningFamily(NativeFamily):
         """Returns a task with its own settings and those of its run."""
         task = saved_task(name, hyperparameters)
         saved = _saved_kind(name, hyperparameters)
-        kinds = [kind for kind in KINDS if kind.name == saved]
-        if not kinds:
+        kinds = kinds_by_name()
+        if saved not in kinds:
             raise UserError(
                 f"The kind of the task {name!r} of the model is {saved!r:.40}, none of "
-                f"{', '.join(kind.name for kind in KINDS)}"
+                f"{', '.join(kinds)}"
             )
-        settings = {**task.settings, **run_settings(kinds[0], hyperparameters)}
+        settings = {**task.settings, **run_settings(kinds[saved], hyperparameters)}
         return dataclasses.replace(task, settings=settings)
 
     def hyperparameters(self, checkpoint: ModelCheckpoint) -> dict[str, Any] | None:

@@ -77,8 +77,14 @@ def load(table: Mapping[str, str], name: str) -> Any:
     """Imports the object of a choice, `table[name]`.
 
     Raises:
+        UserError: the table has no such choice.
         ImportError, AttributeError: the object does not exist.
     """
+    if name not in table:
+        raise UserError(
+            f"{name!r} is none of {', '.join(table)}: a choice of your own must be registered "
+            "in every program, before it is used"
+        )
     return pkgutil.resolve_name(table[name])
 
 

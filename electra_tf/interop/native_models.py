@@ -188,7 +188,7 @@ class _EncoderModel(keras.Model):
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.electra = Encoder(config, name="electra")
+        self.electra = Encoder(config, dtype="float32", name="electra")
         self.built = True
 
 

@@ -72,8 +72,8 @@ class Encoder(keras.layers.Layer):
     def freeze(self, num_layers: int) -> None:
         """Excludes the embeddings, their projection and the lowest layers from training.
 
-        They are no longer trainable variables, and gradients stop above them. Their names, and
-        therefore checkpoints, do not change; dropout is applied as before.
+        They are no longer trainable variables, and gradients stop above them for good. Their
+        names, and therefore checkpoints, do not change; dropout is applied as before.
 
         Args:
             num_layers: number of Transformer layers, from 0 for the embeddings alone.
@@ -118,8 +118,8 @@ class Encoder(keras.layers.Layer):
 
         Args:
             input_ids: int32 [batch, seq].
-            segment_ids: int32 [batch, seq]; ids that the model has no segment for get zeros.
             input_mask: int32 [batch, seq], or [batch, query, key] if it depends on the query.
+            segment_ids: int32 [batch, seq]; ids that the model has no segment for get zeros.
             dropout_key: uint32 [2] from `randomness.make_key`; None for inference.
             positions: positions to compute `sequence_output` at, int32 [batch, n] or a slice;
                 None is all of them. The last layer skips the others.

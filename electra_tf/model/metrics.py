@@ -88,6 +88,8 @@ def finalize(sums: Mapping[str, np.ndarray]) -> dict[str, float]:
         value = np.asarray(value, np.float64)
         if name in (AUC, AUC_WITH_PADDING):
             values[name] = _auc(value, smooth=name == AUC_WITH_PADDING)
+        elif value.shape != (2,):
+            raise ValueError(f"the sums of {name!r} are of shape {value.shape}, not (2,)")
         else:
             values[name] = value[0] / value[1] if value[1] else float("nan")
     return {name: float(value) for name, value in values.items()}

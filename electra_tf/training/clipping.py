@@ -21,8 +21,8 @@ def clip_by_global_norm(
         squares: their `squared_norms`, if they are known.
 
     Returns:
-        The gradients, and the float32 norm before clipping. If it is not finite, neither are
-        the gradients; the training loop detects that.
+        The gradients, and the float32 norm before clipping. If it is not finite, the
+        gradients are useless; the training loop detects that.
     """
     norm = tf.sqrt(tf.reduce_sum(squared_norms(gradients) if squares is None else squares))
     scale = clip_norm / tf.maximum(norm, clip_norm)

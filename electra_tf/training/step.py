@@ -67,6 +67,7 @@ class TrainingSteps:
         kernel_capability: int | None = None,
         skip_nonfinite: bool = False,
     ) -> None:
+        _refuse_shared_paths(model.trainable_variables)
         self._model = model
         self._optimizer = optimizer
         self._strategy = strategy
@@ -285,3 +286,14 @@ class TrainingSteps:
     @staticmethod
     def _watched(sums: metrics.MetricSums) -> list[str]:
         return [name for name in sums if name.startswith("train/")]
+
+
+def _refuse_shared_paths(variables: Sequence[keras.Variable]) -> None:
+    """Raises ValueError if two variables have the same path, by which gradients are known."""
+    paths = [variable.path for variable in variables]
+    shared = sorted({path for path in paths if paths.count(path) > 1})
+    if shared:
+        raise ValueError(
+            f"several variables are called {', '.join(shared)}: give their layers names of "
+            "their own, and create the layers of a layer in `with keras.name_scope(self.name)`"
+        )

@@ -57,6 +57,16 @@ class Scores:
     confusion: np.ndarray | None = None
     labels: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.main not in self.metrics:
+            raise ValueError(f"the main metric {self.main!r} is none of {sorted(self.metrics)}")
+        # NumPy's numbers are not those of JSON.
+        values = {
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in self.metrics.items()
+        }
+        object.__setattr__(self, "metrics", values)
+
     @property
     def main_value(self) -> float:
         """Value of the main metric."""

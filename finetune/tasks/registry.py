@@ -193,5 +193,14 @@ def restore_tasks(
 
 
 def task_class(kind: str) -> type[Task]:
-    """Returns the task class of a kind."""
+    """Returns the task class of a kind.
+
+    Raises:
+        UserError: there is no such kind.
+    """
+    if kind not in kinds_by_name():
+        raise UserError(
+            f"the kind of task {kind!r} is none of {', '.join(kinds_by_name())}: one of your "
+            "own must be registered in every program, before it is used"
+        )
     return pkgutil.resolve_name(kinds_by_name()[kind].task)

@@ -10,6 +10,7 @@ from electra_tf.model.randomness import Randomness
 from electra_tf.model_builder import build_model
 from electra_tf.pretraining_evaluation import HeldOutEvaluator
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.util.errors import UserError
 
 SPECIAL = SpecialTokenIds(cls=2, sep=3, mask=4)
 EMBEDDING_NAMES = ("word_embeddings", "position_embeddings", "token_type_embeddings")
@@ -175,6 +176,8 @@ def test_a_metric_never_takes_the_place_of_a_loss(make_model, monkeypatch):
     strategy = tf.distribute.get_strategy()
     values = HeldOutEvaluator(model, strategy).run([features()], 1).values
     assert {"gen_loss", "disc_loss"} <= values.keys()
+    with pytest.raises(UserError, match="The held-out records have no batch to evaluate on"):
+        HeldOutEvaluator(model, strategy).run([], 1)
     monkeypatch.setattr(model, "metric_sums", lambda output: {"disc_loss": tf.ones([2])})
     with pytest.raises(ValueError, match="metric_sums has disc_loss, the name of a loss"):
         HeldOutEvaluator(model, strategy).run([features()], 1)

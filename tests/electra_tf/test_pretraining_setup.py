@@ -160,13 +160,14 @@ def test_a_resumed_run_stays_in_its_stage(make_config, step, recorded, is_refuse
 def test_records_without_text_are_refused(make_config, vocabulary, skip_bad_records):
     """Their losses are 0 and their metrics NaN, which stops no run."""
     special = [vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id]
-    records = types.SimpleNamespace(
-        describe=lambda length: "1 file in data",
-        token_counts=lambda size, max_examples: np.bincount(special * 5, minlength=size),
-    )
     config = make_config(vocab_size=vocabulary.size, skip_bad_records=skip_bad_records)
+    counts = np.bincount(special * 5, minlength=vocabulary.size)
+    records = types.SimpleNamespace(
+        describe=lambda length: "1 file in data", token_counts=lambda size, max_examples: counts
+    )
     with pytest.raises(UserError, match="1 file in data contain only special tokens"):
         data_statistics(config, vocabulary, records)
+    assert counts[special[0]] == 5  # the source may keep its counts
 
 
 def record(config, **hyperparameters) -> None:

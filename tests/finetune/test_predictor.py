@@ -1,7 +1,10 @@
 """Predictions do not depend on how the cores of a CPU share a batch."""
 
+import types
+
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from electra_tf.model.kernels import CastKernels
@@ -49,3 +52,21 @@ def test_operations_get_few_threads_where_nothing_else_is_slower(make_finetuning
         {"strategy": "mirrored"},
     ):
         assert not make_finetuning_config(**{**predicts, **other}).limits_operation_threads
+
+
+def test_a_head_whose_variables_do_not_have_the_name_of_its_task_is_refused(
+    make_finetuning_config,
+):
+    config = make_finetuning_config()
+
+    class Head(keras.layers.Layer):
+        def __init__(self, name: str) -> None:
+            super().__init__(name=name)
+            self.dense = keras.layers.Dense(1, name="dense")
+            self.dense.build([None, 4])
+
+    task = types.SimpleNamespace(name="cola", build_head=lambda *_: Head("cola"))
+    with pytest.raises(
+        ValueError, match=r"task_specific/dense/kernel of the head of task cola"
+    ):
+        FinetuningModel(config.encoder, [task], "float32")

@@ -245,3 +245,8 @@ def test_probabilities_fall_between_the_authors_thresholds(of_199, index):
 
 def test_an_accumulator_is_not_trained():
     assert metrics.MetricAccumulator()._total.trainable is False
+
+
+def test_sums_of_another_shape_are_refused():
+    with pytest.raises(ValueError, match=r"the sums of 'mine' are of shape \(3,\), not \(2,\)"):
+        metrics.finalize({"mine": np.zeros(3)})

@@ -1,6 +1,7 @@
 """The training step: batches in parts, scaled losses; test_pretraining.py has whole runs."""
 
 import dataclasses
+import types
 from typing import Any
 
 import keras
@@ -194,3 +195,12 @@ def test_norms_by_layer_are_those_of_the_gradients_and_updates(start, optimizer)
             change / weights, rel=0.03
         ), group
     assert run.steps.non_finite_terms() == []
+
+
+def test_variables_of_the_same_path_are_refused():
+    """Gradients are known by the paths of their variables: one would train both."""
+    variables = [keras.Variable([0.0], name=name) for name in ("bias", "kernel", "bias")]
+    model = types.SimpleNamespace(trainable_variables=variables)
+    strategy, step = tf.distribute.get_strategy(), tf.Variable(0, dtype=tf.int64)
+    with pytest.raises(ValueError, match="several variables are called bias: give"):
+        TrainingSteps(model, None, strategy, step, seed=0, clip_norm=1.0)

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
@@ -9,7 +10,8 @@ from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import TAGGING, built_in_kinds
-from finetune.tasks.registry import build_tasks, own_specs
+from finetune.tasks.base import Scores
+from finetune.tasks.registry import build_tasks, own_specs, task_class
 
 BUILT_IN_TASKS = tuple(built_in_kinds())
 OWN_FLAGS = ("kind", "files", "columns", "labels", "metric")
@@ -143,3 +145,16 @@ def test_flags_describe_a_single_task(make_config, names, specs, count):
         UserError, match=rf"flags describe one task, but {count} of .* are neither"
     ):
         own_specs(config)
+
+
+def test_kinds_that_are_not_registered_are_named():
+    with pytest.raises(
+        UserError, match="the kind of task 'counting' is none of classification"
+    ):
+        task_class("counting")
+
+
+def test_scores_have_their_main_metric_and_numbers_of_python():
+    assert json.dumps(Scores({"exact": np.float32(3)}, "exact").metrics) == '{"exact": 3.0}'
+    with pytest.raises(ValueError, match="the main metric 'exact' is none of"):
+        Scores({"loss": 1.0}, "exact")
