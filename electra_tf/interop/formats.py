@@ -23,11 +23,13 @@ from electra_tf.interop.model_checkpoint import (
 from electra_tf.interop.native_format import NativeFormat
 from electra_tf.interop.tf1_format import Tf1Format
 from electra_tf.text.tokenizer_description import (
+    SETTINGS,
     check_recorded_vocabulary,
     tokenizer_settings,
 )
 from electra_tf.training.checkpoints.authors_files import authors_checkpoint
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_of
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, nearest_name_hint
 
 # In the order in which they are tried; the authors' files are the least specific, so they are
@@ -217,8 +219,25 @@ def initial_settings(given: Mapping[str, Any], model_dir: str) -> dict[str, Any]
     saved = saved_hyperparameters(source, needs_vocabulary="vocab_file" not in given)
     if "model_size" in saved:
         settings |= encoder_settings(given, saved)
+    if settings.get("init_checkpoint") and source != model_dir:
+        _warn_of_other_tokenizer(given, saved, source)
     rest = {"vocab_size", "do_lower_case", "strip_accents", "vocab_file"} - given.keys()
     return settings | {name: saved[name] for name in rest if name in saved}
+
+
+def _warn_of_other_tokenizer(
+    given: Mapping[str, Any], saved: Mapping[str, Any], source: str
+) -> None:
+    """Warns of flags that contradict what a checkpoint records of its tokenizer."""
+    for name in SETTINGS:
+        if name == "strip_accents" and not saved.get("do_lower_case", True):
+            continue  # it has no effect
+        if name in given and name in saved and given[name] != saved[name]:
+            warn_once(
+                f"--{name}={str(given[name]).lower()} contradicts {source}, which was trained "
+                f"with {str(saved[name]).lower()}: its embeddings are of other tokens. Omit "
+                "the flag, and build the records with the setting of the checkpoint"
+            )
 
 
 def pretraining_config(**given: Any) -> PretrainingConfig:

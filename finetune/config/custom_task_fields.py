@@ -12,7 +12,7 @@ from finetune.config.task_kinds import FILE_FORMATS, KINDS, LEVELS
 
 # Of the hyperparameters that describe a task.
 OWN_TASK_PREFIX = "own_task_"
-OWN_TASK_FILES = "own_task_files"
+OWN_TASK_FILES, OWN_TASK_COLUMNS = "own_task_files", "own_task_columns"
 # They say how predictions are scored, and nothing about the files.
 _NOT_READING = ("own_task_metric",)
 
@@ -95,13 +95,20 @@ def names_dev(own_task_files: str | None) -> bool:
 def reading_settings(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the hyperparameters that say how the files of own tasks are read and divided.
 
-    Only those that are given; where the files are is not among them.
+    Only those that are given; where the files are is not among them, nor is the column of ids,
+    which are copied into predictions.
     """
     return {
-        name: value
+        name: without_ids(value) if name == OWN_TASK_COLUMNS else value
         for name, value in hyperparameters.items()
         if name.startswith((OWN_TASK_PREFIX, "task_spec"))
         and value is not None
         and not is_location(name, value)
         and name not in _NOT_READING
     }
+
+
+def without_ids(own_task_columns: str) -> list[str]:
+    """Returns the pairs of `--own_task_columns`, sorted, but for the column of ids."""
+    pairs = sorted(pair.strip() for pair in own_task_columns.split(","))
+    return [pair for pair in pairs if pair.partition("=")[0].strip() != "id"]

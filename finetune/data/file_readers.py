@@ -347,6 +347,8 @@ def _other_separator(column: str, names: Sequence[str]) -> str:
 def _stray_separator_hint(cells: Sequence[str], width: int) -> str:
     if len(cells) > width:
         return "; a separator within a text must be quoted (csv) or replaced (tsv)"
+    if any(cell.startswith('"') and cell.count('"') % 2 for cell in cells):
+        return "; tsv is read without quoting, so save lines with quoted line breaks as csv"
     return ""
 
 

@@ -18,7 +18,12 @@ from electra_tf.training.checkpoints.authors_files import has_only_authors_check
 from electra_tf.training.checkpoints.checkpoint_files import newest_whole
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
-from finetune.config.custom_task_fields import OWN_TASK_FILES, names_dev
+from finetune.config.custom_task_fields import (
+    OWN_TASK_COLUMNS,
+    OWN_TASK_FILES,
+    names_dev,
+    without_ids,
+)
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.provenance import OF_BOTH
@@ -38,7 +43,6 @@ from finetune.trials.trial_runs import TrialRun
 
 # Hyperparameter that converted models do not have.
 _MODEL_NAME = "model_name"
-_COLUMNS = "own_task_columns"
 # Keys of the description of a regression.
 _RANGE = ("min_label", "max_label")
 
@@ -233,10 +237,10 @@ def warn_of_other_inputs(
         for change in changed_settings(FinetuningConfig, recorded, given)
         if change.name in OF_BOTH and change.name != "precision"
     ]
-    columns = [values.get(_COLUMNS) for values in (recorded, given)]
+    columns = [values.get(OWN_TASK_COLUMNS) for values in (recorded, given)]
     is_same_file = recorded.get(OWN_TASK_FILES) == config.own_task_files
-    if is_same_file and None not in columns and columns[0] != columns[1]:
-        changes.append(Change(_COLUMNS, *columns, TRAINING).describe())
+    if is_same_file and all(columns) and without_ids(columns[0]) != without_ids(columns[1]):
+        changes.append(Change(OWN_TASK_COLUMNS, *columns, TRAINING).describe())
     if changes:
         warn_once(
             f"{model} was fine-tuned on inputs that were prepared differently, so its scores "

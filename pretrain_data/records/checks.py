@@ -84,11 +84,15 @@ def check_records(
         built_with = manifest.tokenizer_description
         for name in SETTINGS:
             if getattr(built_with, name) != getattr(tokenizer, name):
-                theirs = str(getattr(built_with, name)).lower()
+                ours, theirs = (
+                    str(getattr(each, name)).lower() for each in (tokenizer, built_with)
+                )
+                negated = f"--no-{name.removeprefix('do_').replace('_', '-')}"
+                how = "with" if ours == "false" else "without"
                 raise UserError(
-                    f"--{name} is {str(getattr(tokenizer, name)).lower()}, but the records of "
-                    f"{flag} in {directory} were built with {theirs}: pass --{name}={theirs}, "
-                    "or build them again"
+                    f"--{name} is {ours}, but the records of {flag} in {directory} were built "
+                    f"with {theirs}: build them again {how} {negated}, or, for a new model "
+                    f"only, pass --{name}={theirs}"
                 )
 
 

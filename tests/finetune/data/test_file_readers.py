@@ -201,6 +201,7 @@ def test_missing_optional_columns_are_left_out(tmp_path):
         ("a.tsv", "text\tlabel\ttext\nx\t1\ty\n", "more than one column 'text'"),
         ("a.tsv", "text\tlabel\nx\t1\nx\n", "line 3 has 1 column, but the header has 2$"),
         ("a.tsv", "text\tlabel\na\tb\t1\n", "line 2 has 3 columns, .* must be quoted"),
+        ("a.tsv", 'text\tlabel\n"a\nb"\t1\n', "line 2 has 1 column, .* read without quoting"),
         ("a.tsv", "text\tlabel\n\nx\t1\n", "line 2 is blank"),
         ("a.csv", "text,label\nx,1\ny\n", "line 3 has 1 column"),
         ("a.csv", 'text,label\nx,1\n"y,0\nz,1\n', "record at line 3 is not valid csv"),

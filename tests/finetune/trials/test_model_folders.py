@@ -173,6 +173,7 @@ def test_another_kind_of_task_or_of_inputs_is_refused():
     [
         ("train=a.csv", "text_a=x,text_b=y", False),
         ("train=a.csv", "text_a=y,text_b=x", True),
+        ("train=a.csv", "id=number,text_b=y,text_a=x", False),
         ("train=b.csv", "text_a=y,text_b=x", False),
     ],
 )

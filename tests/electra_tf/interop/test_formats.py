@@ -1,0 +1,31 @@
+"""What a run takes from the checkpoint that it starts from."""
+
+import pytest
+
+from electra_tf.interop import formats
+from electra_tf.interop.formats import initial_settings
+from electra_tf.util.console import warn_once
+
+
+@pytest.mark.parametrize(
+    ("given", "saved", "warned"),
+    [
+        ({"do_lower_case": True}, {"do_lower_case": False}, "--do_lower_case=true contradicts"),
+        ({"strip_accents": True}, {"strip_accents": False}, "--strip_accents=true contradicts"),
+        ({"do_lower_case": True}, {"do_lower_case": True}, ""),
+        ({"do_lower_case": True}, {}, ""),  # not recorded
+        ({"strip_accents": True}, {"do_lower_case": False, "strip_accents": False}, ""),
+    ],
+)
+def test_flags_that_contradict_the_tokenizer_of_the_checkpoint_are_warned_of(
+    tmp_path, monkeypatch, capsys, given, saved, warned
+):
+    """Formats without a description of the tokenizer, such as Hugging Face's, refuse none."""
+    warn_once.cache_clear()
+    monkeypatch.setattr(formats, "find_format", lambda *_: None)
+    monkeypatch.setattr(formats, "saved_hyperparameters", lambda *_, **__: saved)
+    monkeypatch.setattr(formats, "resolve_checkpoint", lambda path, _: path)
+    given = {"data_dir": str(tmp_path), "init_checkpoint": "cased", **given}
+    initial_settings(given, str(tmp_path / "run"))
+    error = capsys.readouterr().err
+    assert (warned in error) if warned else not error
