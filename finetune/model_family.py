@@ -100,7 +100,7 @@ class FinetuningFamily(NativeFamily):
         task = saved_task(name, hyperparameters)
         saved = _saved_kind(name, hyperparameters)
         kinds = kinds_by_name()
-        if saved not in kinds:
+        if not isinstance(saved, str) or saved not in kinds:
             raise UserError(
                 f"The kind of the task {name!r} of the model is {saved!r:.40}, none of "
                 f"{', '.join(kinds)}"

@@ -65,7 +65,7 @@ CUSTOM = [
     (
         "regression",
         "train.jsonl",
-        json_lines({"text": "a", "label": 1.5}, {"text": "b", "label": "2"}),
+        json_lines(*({"text": t, "label": n} for t, n in (("a", 1.5), ("b", "2"), ("c", 3)))),
         {"group_column": "text"},
     ),
     ("regression", "train.csv", "text,label\na,1\nb,2.5\n", {}),
