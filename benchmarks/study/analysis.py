@@ -6,7 +6,7 @@ import statistics as basic
 from collections.abc import Mapping, Sequence
 
 from benchmarks.study.models import BERT, BERT_LOWEST_LOSS, ELECTRA, MODELS, RANDOM
-from benchmarks.study.plan import ABLATION_BUDGET, BUDGETS, Run, alias
+from benchmarks.study.plan import ABLATION, ABLATION_BUDGET, BUDGETS, CLAIM, Run, alias
 from benchmarks.study.results import KINDS, Result
 from benchmarks.study.sizes import Size
 from benchmarks.study.statistics import ALPHA, Comparison, compare, holm
@@ -31,18 +31,22 @@ Point = tuple[str, float]
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """An ordering of the paper: better, worse, where, and the scores there."""
+    """An ordering of the paper: better, worse, where, and the scores there.
+
+    Its stage is the family that its p-value is adjusted for.
+    """
 
     better: str
     worse: str
     where: str
     there: str
     budget: float = ABLATION_BUDGET
+    stage: str = ABLATION
 
 
 CLAIMS = (
     *(
-        Claim(ELECTRA.name, BERT.name, "Table 5, Figure 4", "85.0 and 82.2", budget)
+        Claim(ELECTRA.name, BERT.name, "Table 5, Figure 4", "85.0 and 82.2", budget, CLAIM)
         for budget in BUDGETS
     ),
     Claim(ELECTRA.name, "All-Tokens MLM", "Table 5", "85.0 and 84.3"),
@@ -68,7 +72,8 @@ class Ordering:
         claim: the paper's.
         counts: pre-training seeds of the better and the worse model.
         comparison: None where there are too few.
-        p, p_equivalent: adjusted for all claims that could be compared (Holm).
+        p, p_equivalent: adjusted for the claims of its stage that could be compared (Holm).
+        p_overall: the p-value, adjusted for those of all stages; no verdict depends on it.
         verdict: one of `VERDICTS`.
     """
 
@@ -77,6 +82,7 @@ class Ordering:
     comparison: Comparison | None
     p: float | None
     p_equivalent: float | None
+    p_overall: float | None
     verdict: str
 
 
@@ -150,7 +156,7 @@ class Scores:
 
 
 def orderings(scores: Scores, kind: str, claims: Sequence[Claim] = CLAIMS) -> list[Ordering]:
-    """Returns what was found of the claims, whose p-values are adjusted together."""
+    """Returns what was found of the claims; p-values are adjusted within each stage."""
     samples = [
         tuple(
             scores.averages(kind, (name, claim.budget)) for name in (claim.better, claim.worse)
@@ -158,24 +164,40 @@ def orderings(scores: Scores, kind: str, claims: Sequence[Claim] = CLAIMS) -> li
         for claim in claims
     ]
     comparisons = [compare(better, worse, MARGIN) for better, worse in samples]
-    tested = [i for i, comparison in enumerate(comparisons) if comparison]
-    p = dict(zip(tested, holm([comparisons[i].p for i in tested]), strict=True))
-    p_equivalent = dict(
-        zip(tested, holm([comparisons[i].p_equivalent for i in tested]), strict=True)
-    )
+    families = [
+        [i for i, claim in enumerate(claims) if claim.stage == stage]
+        for stage in dict.fromkeys(claim.stage for claim in claims)
+    ]
+    differences = [test and test.p for test in comparisons]
+    p = _adjusted(differences, families)
+    p_overall = _adjusted(differences, [range(len(claims))])
+    p_equivalent = _adjusted([test and test.p_equivalent for test in comparisons], families)
     return [
         Ordering(
             claim=claim,
             counts=(len(sample[0]), len(sample[1])),
             comparison=comparison,
-            p=p.get(i),
-            p_equivalent=p_equivalent.get(i),
-            verdict=_verdict(comparison, p.get(i), p_equivalent.get(i)),
+            p=p[i],
+            p_equivalent=p_equivalent[i],
+            p_overall=p_overall[i],
+            verdict=_verdict(comparison, p[i], p_equivalent[i]),
         )
         for i, (claim, sample, comparison) in enumerate(
             zip(claims, samples, comparisons, strict=True)
         )
     ]
+
+
+def _adjusted(
+    p_values: Sequence[float | None], families: Sequence[Sequence[int]]
+) -> list[float | None]:
+    """Returns p-values adjusted within families of indices; None stays None, and is no test."""
+    adjusted: list[float | None] = [None] * len(p_values)
+    for family in families:
+        tested = [i for i in family if p_values[i] is not None]
+        for i, p in zip(tested, holm([p_values[i] for i in tested]), strict=True):
+            adjusted[i] = p
+    return adjusted
 
 
 def _verdict(comparison: Comparison | None, p: float | None, p_equivalent: float | None) -> str:

@@ -182,6 +182,21 @@ def test_verdicts_have_seeds_as_their_unit():
     assert found[1].p_equivalent == pytest.approx(3 * found[1].comparison.p_equivalent)
 
 
+def test_ablations_do_not_weaken_the_claim():
+    done = made_up_study()
+    for model, gain in (("Replace MLM", 0.0), ("ELECTRA 15 %", 0.5), ("All-Tokens MLM", 0.0)):
+        done += [
+            made_up(model, ABLATION_BUDGET, seed, {"sst": 70 + gain + 0.1 * seed, "rte": 53.0})
+            for seed in (2, 3, 4)
+        ]
+    found = analysis.orderings(Scores(done, TINY, ["sst"]), FINETUNING)
+    alone = analysis.orderings(Scores(made_up_study(), TINY, ["sst"]), FINETUNING)
+    for ordering, before in zip(found[:3], alone[:3], strict=True):
+        assert ordering.p == before.p == before.p_overall
+        assert ordering.p_overall >= ordering.p
+    assert found[2].p_overall > found[2].p
+
+
 def test_the_report_of_what_there_is(tmp_path):
     done = made_up_study()
     attempt, result = plan(GATE, TINY)[0], done[-1][1]
