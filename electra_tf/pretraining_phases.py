@@ -14,7 +14,7 @@ from electra_tf.config.recorded_settings import Change
 from electra_tf.config.resumption import DATA
 from electra_tf.pretraining_evaluation import HeldOutEvaluator, HeldOutResult
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.pretraining_records import PretrainingRecords
+from electra_tf.pretraining_records import PretrainingRecords, batches_of
 from electra_tf.text.inspected_tokens import inspected_tokens
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.distribution.context import TRAIN_BATCH_SIZE
@@ -110,7 +110,8 @@ class PretrainingPhases:
         batch_size = self.config.train_batch_size
 
         def read(shard: DataShard) -> tf.data.Dataset:
-            return self.records.batches(
+            return batches_of(
+                self.records,
                 first_example=(current - phase.length_first_step) * batch_size,
                 batch_size=batch_size,
                 seq_length=phase.seq_length,
@@ -185,7 +186,8 @@ def held_out_batches(
     """Returns the batches of held-out records, from the first one each time they are read."""
 
     def read(shard: DataShard) -> tf.data.Dataset:
-        return records.batches(
+        return batches_of(
+            records,
             first_example=0,
             batch_size=config.eval_batch_size,
             seq_length=config.max_seq_length,

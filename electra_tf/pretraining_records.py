@@ -10,6 +10,7 @@ import tensorflow as tf
 from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.distribution.shards import DataShard
+from electra_tf.util.errors import UserError
 
 
 class PretrainingRecords(Protocol):
@@ -60,3 +61,28 @@ class PretrainingRecords(Protocol):
 
     def locating_damage(self, seq_length: int) -> AbstractContextManager[None]:
         """Turns read errors of examples of a length into ones that locate the damage."""
+
+
+def batches_of(
+    records: PretrainingRecords,
+    *,
+    first_example: int,
+    batch_size: int,
+    seq_length: int,
+    shard: DataShard,
+) -> tf.data.Dataset:
+    """Returns `records.batches(...)`, whose rows have the length that was asked for.
+
+    Raises:
+        UserError: they have another one, which would be trained on without notice.
+    """
+    batches = records.batches(
+        first_example=first_example, batch_size=batch_size, seq_length=seq_length, shard=shard
+    )
+    for name, spec in batches.element_spec.items():
+        if spec.shape.rank != 2 or spec.shape[1] not in (None, seq_length):
+            raise UserError(
+                f"{records.describe(seq_length)}: {name} of a batch has the shape {spec.shape} "
+                f"instead of [rows, {seq_length}]"
+            )
+    return batches

@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.config.phases import Stage
+from electra_tf.config.phases import Phase, Stage
 from electra_tf.config.recorded_settings import Change
 from electra_tf.pretraining_evaluation import HeldOutResult
-from electra_tf.pretraining_phases import PretrainingPhases, describe_moved_position
+from electra_tf.pretraining_phases import (
+    PretrainingPhases,
+    describe_moved_position,
+    held_out_batches,
+)
 from electra_tf.training.learning_rate import (
     StagedSchedule,
     WarmupPolynomialDecay,
@@ -19,6 +23,7 @@ from electra_tf.training.learning_rate import (
 )
 from electra_tf.training.optimizer import make_optimizer
 from electra_tf.util.console import discard
+from electra_tf.util.errors import UserError
 from flags.records import held_out_records
 
 
@@ -56,6 +61,25 @@ def test_held_out_batches_are_built_once_and_read_from_the_first(
     assert first.shape[1:] == (8, 16)
     assert np.array_equal(first, second)
     assert np.array_equal(first, third)
+
+
+def test_records_of_another_length_are_refused(make_config):
+    """Their own ones, which users pass to `electra_tf.pretraining`."""
+    rows = {name: np.ones([4, 8], np.int32) for name in ("input_ids", "segment_ids")}
+    records = types.SimpleNamespace(
+        batches=lambda **_: tf.data.Dataset.from_tensor_slices(rows).batch(2),
+        describe=lambda seq_length: f"my rows of {seq_length}",
+        locating_damage=lambda _: contextlib.nullcontext(),
+    )
+    strategy = tf.distribute.get_strategy()
+    expected = r"my rows of 16: input_ids of a batch has the shape \(None, 8\) instead of"
+    with pytest.raises(UserError, match=expected):
+        held_out_batches(make_config(), records, strategy)
+    phases = PretrainingPhases(
+        make_config(), None, None, None, None, records, None, strategy, None, print
+    )
+    with pytest.raises(UserError, match=expected):
+        phases._batches(Phase(0, 4, 0, True, 16, 0), 0)
 
 
 @pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
