@@ -29,7 +29,8 @@ _OTHER_FORMATS = {
 }
 # Old Macs and some spreadsheets write such files.
 ONLY_CARRIAGE_RETURNS = (
-    "its lines end in carriage returns (CR): save it with line feeds (LF, or CR LF)"
+    "its lines end in carriage returns (CR), not in line feeds (LF, CR LF): "
+    r"tr '\r' '\n' converts it"
 )
 # Lines are no longer than that on average; a paragraph may have a stray carriage return.
 _MEAN_LINE_BYTES = 1024

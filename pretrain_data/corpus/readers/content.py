@@ -2,7 +2,12 @@
 
 from typing import BinaryIO
 
-from electra_tf.util.content import HEAD_BYTES, is_without_line_feeds, not_text
+from electra_tf.util.content import (
+    HEAD_BYTES,
+    ONLY_CARRIAGE_RETURNS,
+    is_without_line_feeds,
+    not_text,
+)
 from electra_tf.util.paths import AnyPath
 from pretrain_data.corpus.unreadable import FILE, UnreadableError
 
@@ -22,5 +27,5 @@ def check_utf8(text: BinaryIO, path: AnyPath, flag: str) -> None:
     if reason := not_text(head):
         raise UnreadableError(FILE, path, flag, reason)
     if is_without_line_feeds(head):
-        reason = "has lines that end in carriage returns (CR), not in line feeds (LF, CR LF)"
+        reason = f"cannot be read: {ONLY_CARRIAGE_RETURNS}"
         raise UnreadableError(FILE, path, flag, reason)

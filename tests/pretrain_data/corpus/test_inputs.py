@@ -183,7 +183,7 @@ def test_a_column_that_is_there_twice_is_refused(tmp_path, suffix):
         ("a.jsonl", bz2.compress(b"text" * 99), "is compressed with bzip2"),
         ("a.txt", b"PK\x03\x04\x14", "is a ZIP archive"),
         ("a.txt", b"%PDF-1.7\n", "is a PDF"),
-        ("a.txt", b"one\rtwo\r", "has lines that end in carriage returns (CR), not in line"),
+        ("a.txt", b"one\rtwo\r", "its lines end in carriage returns (CR), not in line feeds"),
         ("a.TXT", b"text", "Did you mean '.txt'?"),
     ],
 )
