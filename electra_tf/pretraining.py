@@ -6,7 +6,7 @@ from functools import partial
 
 from electra_tf.config.hyperparameters import NOTHING
 from electra_tf.config.nonfinite import SKIP
-from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
 from electra_tf.config.recorded_settings import Change
 from electra_tf.config.resumption import (
     DATA,
@@ -60,6 +60,7 @@ from electra_tf.training.distribution.context import (
     DistributionContext,
     open_context,
 )
+from electra_tf.training.distribution.cores import share_cores
 from electra_tf.training.distribution.gpus import prepare_kernels
 from electra_tf.training.loop import Intervals, run_loop, training_values
 from electra_tf.training.monitoring.log import TrainLog, format_metrics
@@ -103,6 +104,7 @@ def train(
         PreemptedError: the run was preempted, after saving its last step.
         WorkerLostError: another worker has failed.
     """
+    share_cores(config, discriminator_config(config).hidden_size)
     check_allowed_names(config)
     objective = model_class(config)
     objective.check(config)
@@ -240,6 +242,7 @@ def evaluate(
     Raises:
         UserError: the input is invalid, or there is no checkpoint.
     """
+    share_cores(config, discriminator_config(config).hidden_size)
     check_allowed_names(config)
     vocabulary = load_checked_vocabulary(config)
     results = ("results_txt", "results_json", "results_pkl")

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.model import metrics
-from electra_tf.model.compilation import compile_ahead
+from electra_tf.model.compilation import compile_ahead, largest_divisor
 from electra_tf.model.randomness import Randomness
 from electra_tf.model.token_scores import (
     WITHIN_TOKEN_AUC,
@@ -19,7 +19,7 @@ from electra_tf.model.token_scores import (
     score_keys,
     shown_sentences,
 )
-from electra_tf.training.distribution.cores import runs_on_one_cpu
+from electra_tf.training.distribution.cores import parts_side_by_side, runs_on_one_cpu
 from electra_tf.training.distribution.strategies import iterate
 from electra_tf.training.gradients import TrainableModel, refuse_metrics_named_as_losses
 from electra_tf.util.errors import UserError
@@ -51,7 +51,10 @@ class HeldOutResult(NamedTuple):
 
 
 class _BatchResult(NamedTuple):
-    """Sums over all replicas, and what their discriminators said, without one None."""
+    """Sums of the metrics, and what the discriminator said, without one None.
+
+    Of some rows, of a replica or of all of them.
+    """
 
     sums: metrics.MetricSums
     keys: tf.Tensor | None
@@ -114,28 +117,51 @@ class HeldOutEvaluator:
         return HeldOutResult({"loss": loss, **losses, **values}, sentences)
 
     def _run_batch(self, features: dict[str, tf.Tensor], index: tf.Tensor) -> _BatchResult:
-        sums, by_token = self._strategy.run(self._replica_batch, args=(features, index))
-        reduced = {
+        result = self._strategy.run(self._replica_batch, args=(features, index))
+        sums = {
             name: self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
-            for name, value in sums.items()
+            for name, value in result.sums.items()
         }
-        if by_token is None:
-            return _BatchResult(reduced, None, None)
+        if result.keys is None:
+            return _BatchResult(sums, None, None)
         keys, sentences = (
             tf.nest.map_structure(lambda rows: self._strategy.gather(rows, axis=0), each)
-            for each in by_token
+            for each in (result.keys, result.sentences)
         )
-        return _BatchResult(reduced, keys, sentences)
+        return _BatchResult(sums, keys, sentences)
 
-    def _replica_batch(
-        self, features: dict[str, tf.Tensor], index: tf.Tensor
-    ) -> tuple[metrics.MetricSums, tuple[tf.Tensor, ShownSentences] | None]:
+    def _replica_batch(self, features: dict[str, tf.Tensor], index: tf.Tensor) -> _BatchResult:
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        ids = features["input_ids"]
+        first_example = replica * tf.shape(ids)[0]
+        count = largest_divisor(ids.shape[0], parts_side_by_side(self._strategy))
+        if count == 1:
+            return self._evaluate(features, index, first_example)
+        rows = ids.shape[0] // count
+        evaluate = tf.function(self._evaluate, autograph=False)  # traced once for all parts
+        parts = [
+            evaluate(
+                {name: x[i * rows : (i + 1) * rows] for name, x in features.items()},
+                index,
+                first_example + i * rows,
+            )
+            for i in range(count)
+        ]
+        sums, keys, sentences = zip(*parts, strict=True)
+        summed = tf.nest.map_structure(lambda *values: tf.add_n(values), *sums)
+        if keys[0] is None:
+            return _BatchResult(summed, None, None)
+        joined = (
+            tf.nest.map_structure(lambda *values: tf.concat(values, axis=0), *each)
+            for each in (keys, sentences)
+        )
+        return _BatchResult(summed, *joined)
+
+    def _evaluate(
+        self, features: dict[str, tf.Tensor], index: tf.Tensor, first_example: tf.Tensor
+    ) -> _BatchResult:
         randomness = Randomness(
-            seed=EVALUATION_SEED,
-            step=index,
-            first_example=replica * tf.shape(features["input_ids"])[0],
-            dropout=False,
+            seed=EVALUATION_SEED, step=index, first_example=first_example, dropout=False
         )
         batch = self._model.prepare(features, randomness=randomness)
         output = self._model.forward(batch, randomness=randomness)
@@ -146,8 +172,9 @@ class HeldOutEvaluator:
             sums[_TERM + name] = tf.stack([term.loss * term.weight, term.weight])
         scores = self._model.token_scores(output)
         if scores is None:
-            return sums, None
-        return sums, (score_keys(scores), shown_sentences(scores, NUM_SHOWN_SENTENCES))
+            return _BatchResult(sums, None, None)
+        sentences = shown_sentences(scores, NUM_SHOWN_SENTENCES)
+        return _BatchResult(sums, score_keys(scores), sentences)
 
 
 def write_results(

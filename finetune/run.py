@@ -19,7 +19,10 @@ from electra_tf.training.distribution.context import (
     describe_devices,
     open_context,
 )
-from electra_tf.training.distribution.cores import limit_operation_threads
+from electra_tf.training.distribution.cores import (
+    limit_operation_threads,
+    share_cores,
+)
 from electra_tf.training.monitoring.trackers import check_trackers
 from electra_tf.training.starts import limited_starts
 from electra_tf.util.console import discard, warn_once
@@ -96,7 +99,9 @@ def run(config: FinetuningConfig, print_fn: PrintFn = print) -> list[TrialResult
         WorkerLostError: another worker has failed.
     """
     check_trackers(config.wandb, config.mlflow)
-    if config.limits_operation_threads:
+    if config.do_train:
+        share_cores(config, config.encoder.hidden_size)
+    elif config.limits_operation_threads:
         limit_operation_threads()
     divided, start = [], contextlib.nullcontext()
     if config.do_train:

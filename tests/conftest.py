@@ -56,8 +56,19 @@ def _skip_grappler() -> None:
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
+def _keep_threads() -> None:
+    """Initializes TensorFlow, after which no run changes the threads of the others.
+
+    So runs do not divide their batches, whichever test comes first; those of the programs do.
+    """
+    import tensorflow as tf
+
+    tf.config.list_logical_devices()
+
+
 _split_cpu()
 _skip_grappler()
+_keep_threads()
 
 ROOT = pathlib.Path(__file__).parents[1]
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

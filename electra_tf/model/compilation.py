@@ -108,7 +108,7 @@ def side_by_side(function: Callable, max_parts: int) -> Callable:
 
     def call(rows: Any) -> Any:
         flat = tf.nest.flatten(rows)
-        count = _largest_divisor(flat[0].shape[0], max_parts)
+        count = largest_divisor(flat[0].shape[0], max_parts)
         if count == 1:
             return function(rows)
         parts = zip(*(tf.split(x, count) for x in flat), strict=True)
@@ -118,7 +118,13 @@ def side_by_side(function: Callable, max_parts: int) -> Callable:
     return call
 
 
-def _largest_divisor(number: int | None, limit: int) -> int:
+def largest_divisor(number: int | None, limit: int) -> int:
+    """Returns into how many equal parts, at most `limit`, rows can be divided.
+
+    Args:
+        number: number of rows; None, for which there is one part, if it is not known.
+        limit: largest number of parts.
+    """
     if number is None:
         return 1
     return max(n for n in range(1, limit + 1) if number % n == 0)

@@ -1,4 +1,4 @@
-"""Gradient accumulation: sums over micro-batches, computed one after another."""
+"""Sums over parts of a batch: micro-batches, and parts that share the cores of a CPU."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,42 +12,52 @@ def sum_over_parts(
     function: Callable[[Any, tf.Tensor], Any],
     batch: Any,
     num_parts: int,
+    side_by_side: int = 1,
 ) -> Any:
     """Returns the sum of `function(part, index)` over equal parts of a batch.
 
-    The parts run in a loop that carries only the sums, so memory holds the activations of one
-    part at a time. Call it inside a `tf.function`.
+    Micro-batches run in a loop that carries only the sums, so memory holds the activations of
+    one of them at a time. Call it inside a `tf.function`.
 
     Args:
-        function: takes a part, a nested structure of tensors [batch / num_parts, ...], and
-            its int32 index; returns a nested structure of tensors, of the same shapes for
-            every part.
+        function: takes a part, a nested structure of tensors [rows, ...], and its int32 index;
+            returns a nested structure of tensors, of the same shapes for every part.
         batch: nested structure of tensors [batch, ...].
-        num_parts: number of parts; 1 calls the function without a loop.
+        num_parts: number of micro-batches, computed one after another.
+        side_by_side: parts of each micro-batch, which do not wait for each other; it divides
+            its rows. With 1 and a single micro-batch, the function is called with the batch.
 
     Raises:
         UserError: the static batch size is not divisible by `num_parts`.
     """
-    if num_parts == 1:
+    if num_parts * side_by_side == 1:
         return function(batch, tf.constant(0))
-    parts = tf.nest.map_structure(lambda x: _split(x, num_parts), batch)
+    parts = tf.nest.map_structure(lambda x: _split(x, num_parts, side_by_side), batch)
 
-    def compute(index: tf.Tensor) -> Any:
-        return function(tf.nest.map_structure(lambda x: x[index], parts), index)
+    # Traced once, and before the loop, which needs the structure of the sums.
+    traced = tf.function(
+        lambda index: function(tf.nest.map_structure(lambda x: x[index], parts), index),
+        autograph=False,
+    ).get_concrete_function(tf.TensorSpec([], tf.int32))
 
-    # Traced before the loop, which needs the structure of the sums.
-    traced = tf.function(compute, autograph=False).get_concrete_function(
-        tf.TensorSpec([], tf.int32)
-    )
+    def micro_batch(number: tf.Tensor) -> Any:
+        first = number * side_by_side
+        sums = traced(first)
+        for i in range(1, side_by_side):
+            sums = tf.nest.map_structure(tf.add, sums, traced(first + i))
+        return sums
+
+    if num_parts == 1:
+        return micro_batch(tf.constant(0))
     zeros = tf.nest.map_structure(
         lambda spec: tf.zeros(spec.shape, spec.dtype), traced.structured_outputs
     )
 
-    def body(index: tf.Tensor, sums: Any) -> tuple[tf.Tensor, Any]:
-        return index + 1, tf.nest.map_structure(tf.add, sums, traced(index))
+    def body(number: tf.Tensor, sums: Any) -> tuple[tf.Tensor, Any]:
+        return number + 1, tf.nest.map_structure(tf.add, sums, micro_batch(number))
 
     _, sums = tf.while_loop(
-        lambda index, _: index < num_parts,
+        lambda number, _: number < num_parts,
         body,
         (tf.constant(0), zeros),
         parallel_iterations=1,
@@ -55,16 +65,17 @@ def sum_over_parts(
     return sums
 
 
-def _split(x: tf.Tensor, num_parts: int) -> tf.Tensor:
-    """Returns [batch, ...] as [num_parts, batch / num_parts, ...]."""
+def _split(x: tf.Tensor, num_parts: int, side_by_side: int) -> tf.Tensor:
+    """Returns [batch, ...] as [all parts, rows, ...]."""
     batch = x.shape[0]
     if batch is not None and batch % num_parts:
         raise UserError(
             f"--gradient_accumulation_steps={num_parts} does not divide the {batch} examples "
             "per device (--train_batch_size divided by the number of devices)"
         )
-    shape = tf.concat([[num_parts, tf.shape(x)[0] // num_parts], tf.shape(x)[1:]], axis=0)
+    count = num_parts * side_by_side
+    shape = tf.concat([[count, tf.shape(x)[0] // count], tf.shape(x)[1:]], axis=0)
     parts = tf.reshape(x, shape)
-    rows = None if batch is None else batch // num_parts
-    parts.set_shape(tf.TensorShape([num_parts, rows]).concatenate(x.shape[1:]))
+    rows = None if batch is None else batch // count
+    parts.set_shape(tf.TensorShape([count, rows]).concatenate(x.shape[1:]))
     return parts

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import LossTerm
+from electra_tf.model.compilation import largest_divisor
 from electra_tf.model.randomness import Randomness
 from electra_tf.training.accumulation import sum_over_parts
 
@@ -62,6 +63,7 @@ def gradients_of_replica(
     seed: int | tf.Variable,
     step: tf.Variable,
     num_parts: int = 1,
+    max_side_by_side: int = 1,
     scale: tf.Tensor | float = 1.0,
 ) -> PartialStep:
     """Returns the contribution of one replica, to be called in its context.
@@ -71,6 +73,8 @@ def gradients_of_replica(
         features: the rows of this replica.
         seed, step: random seed and global step.
         num_parts: micro-batches, computed one after another.
+        max_side_by_side: largest number of parts of each micro-batch that are computed at the
+            same time; the number divides its rows, and is 1 if tracing does not know them.
         scale: factor of the gradients, for loss scaling.
     """
     context = tf.distribute.get_replica_context()
@@ -79,15 +83,18 @@ def gradients_of_replica(
     first_example = replica * num_examples
     # Once for all micro-batches: random streams are indexed by rows of the global batch.
     batch = model.prepare(features, randomness=Randomness(seed, step, first_example))
-    totals = _total_weights(model, batch, num_parts, context)
+    rows = features["input_ids"].shape[0]
+    side_by_side = largest_divisor(rows and rows // num_parts, max_side_by_side)
+    count = num_parts * side_by_side
+    totals = _total_weights(model, batch, count, context)
     variables = model.trainable_variables
 
     def contribution(part: Any, index: tf.Tensor) -> PartialStep:
         randomness = Randomness(
             seed=seed,
             step=step,
-            first_example=first_example + index * (num_examples // num_parts),
-            replica=replica * num_parts + index,
+            first_example=first_example + index * (num_examples // count),
+            replica=replica * count + index,
         )
         with tf.GradientTape() as tape:
             output = model.forward(part, randomness=randomness)
@@ -113,7 +120,7 @@ def gradients_of_replica(
             sums,
         )
 
-    return sum_over_parts(contribution, batch, num_parts)
+    return sum_over_parts(contribution, batch, num_parts, side_by_side)
 
 
 def refuse_metrics_named_as_losses(

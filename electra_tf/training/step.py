@@ -14,7 +14,7 @@ from electra_tf.model.gpu.calls import gpu_kernels
 from electra_tf.model.kernels import compiled_as_a_whole
 from electra_tf.model.metrics import MetricAccumulator
 from electra_tf.training.clipping import clip_by_global_norm, squared_norms
-from electra_tf.training.distribution.cores import runs_on_one_cpu
+from electra_tf.training.distribution.cores import parts_side_by_side, runs_on_one_cpu
 from electra_tf.training.gradients import TrainableModel, gradients_of_replica
 from electra_tf.training.layer_statistics import UpdateRatios, group_norms
 from electra_tf.training.nonfinite import (
@@ -84,6 +84,7 @@ class TrainingSteps:
         # Losses and norms of the last update; a vector after the first update.
         self._last_terms = tf.Variable(0.0, trainable=False, shape=tf.TensorShape(None))
         self._term_names: list[str] = []
+        self._max_side_by_side = 1 if jit_compile else parts_side_by_side(strategy)
         self._compiles_as_a_whole = jit_compile
         self._kernel_capability = kernel_capability
         self._replica_function = self.replica_step
@@ -211,6 +212,7 @@ class TrainingSteps:
             seed=self._seed,
             step=self._step,
             num_parts=self._accumulation_steps,
+            max_side_by_side=self._max_side_by_side,
             scale=scale,
         )
         # A variable that the objective does not depend on is not updated, nor decayed.

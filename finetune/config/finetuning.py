@@ -208,9 +208,10 @@ class FinetuningConfig(FinetuningFields):
 
     @property
     def limits_operation_threads(self) -> bool:
-        """Whether operations get few threads, since parts of a batch share the cores.
+        """Whether operations of predictions get few threads: parts of a batch share cores.
 
-        In float32, a long sequence alone would take longer, and so would training.
+        In float32, a long sequence alone would take longer. Training has its own rule:
+        `electra_tf.training.distribution.cores.share_cores`.
         """
         is_plain = self.strategy == ONE_DEVICE and not self.jit_compile
         return is_plain and not self.do_train and self.precision == "mixed_bfloat16"

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf import pretraining_evaluation
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.randomness import Randomness
 from electra_tf.model_builder import build_model
@@ -169,6 +170,17 @@ def test_dropout_differs_by_step_and_is_off_in_evaluation(make_model):
     np.testing.assert_array_equal(*fixed)
     assert np.any(logits(step=0, dropout=False) != fixed[0])
     assert np.any(logits(step=0, replica=1) != fixed[0])
+
+
+def test_an_evaluation_in_parts_is_that_of_the_whole(make_model, monkeypatch):
+    model = make_model()
+    strategy = tf.distribute.get_strategy()
+    whole = HeldOutEvaluator(model, strategy).run([features()] * 2, 2)
+    monkeypatch.setattr(pretraining_evaluation, "parts_side_by_side", lambda strategy: 2)
+    parts = HeldOutEvaluator(model, strategy).run([features()] * 2, 2)
+    assert parts.values == pytest.approx(whole.values, rel=1e-5)
+    for ours, theirs in zip(parts.sentences, whole.sentences, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
 
 def test_a_metric_never_takes_the_place_of_a_loss(make_model, monkeypatch):

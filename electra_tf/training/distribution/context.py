@@ -7,6 +7,8 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from electra_tf.config.distribution import DistributionConfig, check_batch_size
+from electra_tf.model.compilation import largest_divisor
+from electra_tf.training.distribution.cores import parts_side_by_side
 from electra_tf.training.distribution.preemption import Preemption
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.training.distribution.workers import Workers
@@ -115,6 +117,8 @@ def describe_devices(
     noun = "replica" if replicas == 1 else "replicas"
     parts = config.gradient_accumulation_steps
     in_parts = f" in {parts} micro-batches" if parts > 1 else ""
+    at_once = largest_divisor(batch_size // replicas // parts, parts_side_by_side(strategy))
+    in_parts += f", {at_once} parts side by side" if at_once > 1 else ""
     return [
         f"Devices: {devices}{where}",
         f"Distribution: {config.strategy}, {replicas} {noun}, {precision}; "

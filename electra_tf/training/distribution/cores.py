@@ -1,11 +1,19 @@
-"""How inference uses the cores of a CPU: parts of a batch, and operations, side by side."""
+"""How a process uses the cores of a CPU: parts of a batch, and operations, side by side."""
 
 import os
 
 import tensorflow as tf
 
-# Each part is an execution of the graph. More than two cores have not been measured.
+from electra_tf.config.distribution import ONE_DEVICE, DistributionConfig
+
+# Parts of a batch that inference computes at once; each is an execution of the graph. More than
+# two cores have not been measured.
 _MOST_PARTS = 8
+# Parts of a training batch that are computed at once; more have not been measured.
+_TRAINING_PARTS = 2
+# Largest hidden size of models that are trained so. ELECTRA-base is not faster with small
+# batches, and the gradients of each part take memory.
+_MAX_HIDDEN_SIZE = 512
 # Variables of TensorFlow: threads of an operation, and operations at once.
 _INTRAOP_THREADS, _INTEROP_THREADS = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"
 
@@ -25,11 +33,39 @@ def cores_of(strategy: tf.distribute.Strategy) -> int:
     return min(_num_cores(), _MOST_PARTS) if runs_on_one_cpu(strategy) else 1
 
 
-def limit_operation_threads() -> bool:
-    """Limits operations to a quarter of the cores, at least one, so that several run at once.
+def parts_side_by_side(strategy: tf.distribute.Strategy) -> int:
+    """Returns how many parts of a training batch to compute side by side.
+
+    One, unless `share_cores` has made room for more.
+    """
+    threads = tf.config.threading.get_intra_op_parallelism_threads()
+    has_room = 0 < threads <= _num_cores() // _TRAINING_PARTS
+    return _TRAINING_PARTS if has_room and runs_on_one_cpu(strategy) else 1
+
+
+def share_cores(config: DistributionConfig, hidden_size: int) -> None:
+    """Gives each of the parts of a training batch its share of the cores, if that is faster.
+
+    The operations of a small model are short, and one after another leaves cores idle. Call it
+    before TensorFlow is initialized.
+
+    Args:
+        config: of the run.
+        hidden_size: of its largest encoder.
+    """
+    is_plain = config.strategy == ONE_DEVICE and not config.jit_compile
+    if is_plain and hidden_size <= _MAX_HIDDEN_SIZE:
+        limit_operation_threads(_TRAINING_PARTS)
+
+
+def limit_operation_threads(operations: int = 4) -> bool:
+    """Limits operations to a share of the cores, at least one, so that several run at once.
 
     For processes that compute parts of rows, or answer requests, side by side. Call it before
     TensorFlow is initialized.
+
+    Args:
+        operations: how many of them share the cores.
 
     Returns:
         Whether it is done: not where there is a GPU, or the environment sets threads.
@@ -38,7 +74,7 @@ def limit_operation_threads() -> bool:
     if has_gpu or any(name in os.environ for name in (_INTRAOP_THREADS, _INTEROP_THREADS)):
         return False
     try:
-        tf.config.threading.set_intra_op_parallelism_threads(max(1, _num_cores() // 4))
+        tf.config.threading.set_intra_op_parallelism_threads(max(1, _num_cores() // operations))
     except RuntimeError:  # it is initialized
         return False
     return True

@@ -13,8 +13,9 @@ def contribution(part, index):
     return {"sum": tf.reduce_sum(part["x"], axis=0), "index": [index, tf.shape(part["x"])[0]]}
 
 
+@pytest.mark.parametrize(("num_parts", "side_by_side"), [(3, 1), (1, 3)])
 @pytest.mark.parametrize("rows", [6, None], ids=["static", "dynamic"])
-def test_parts_are_consecutive_rows_and_are_added_up(rows):
+def test_parts_are_consecutive_rows_and_are_added_up(rows, num_parts, side_by_side):
     x = np.arange(12, dtype=np.float32).reshape(6, 2)
 
     @tf.function(input_signature=[tf.TensorSpec([rows, 2])])
@@ -22,14 +23,31 @@ def test_parts_are_consecutive_rows_and_are_added_up(rows):
         weighted = sum_over_parts(
             lambda part, index: tf.reduce_sum(part["x"]) * tf.cast(10**index, tf.float32),
             {"x": x},
-            3,
+            num_parts,
+            side_by_side,
         )
-        return sum_over_parts(contribution, {"x": x}, 3), weighted
+        return sum_over_parts(contribution, {"x": x}, num_parts, side_by_side), weighted
 
     sums, weighted = run(x)
     np.testing.assert_array_equal(sums["sum"], x.sum(axis=0))
     assert [int(n) for n in sums["index"]] == [0 + 1 + 2, 2 + 2 + 2]
     assert float(weighted) == x[:2].sum() + 10 * x[2:4].sum() + 100 * x[4:].sum()
+
+
+def test_micro_batches_have_parts_side_by_side():
+    """The index counts through all parts, in the order of the rows."""
+    x = np.arange(12, dtype=np.float32)
+
+    @tf.function(autograph=False)
+    def run():
+        return sum_over_parts(
+            lambda part, index: tf.reduce_sum(part) * tf.cast(10**index, tf.float32),
+            tf.constant(x),
+            3,
+            2,
+        )
+
+    assert float(run()) == sum(10**i * x[2 * i : 2 * i + 2].sum() for i in range(6))
 
 
 def test_any_nest_of_tensors_is_split():

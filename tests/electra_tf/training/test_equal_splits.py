@@ -1,4 +1,6 @@
-"""However a batch is split, into micro-batches or over replicas, the updates are the same.
+"""However a batch is split, the updates are the same.
+
+It is split into micro-batches, over replicas, and into parts that share the cores of a CPU.
 
 The rows differ in length, so that means over parts have to be weighted by their tokens. Runs of
 whole programs are in `tests/electra_tf/test_distributed_pretraining.py`.
@@ -18,6 +20,7 @@ from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.kernels import without_fusion
 from electra_tf.model_builder import build_model
 from electra_tf.pretraining_optimizer import create_optimizer
+from electra_tf.training import step
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.training.step import TrainingSteps
 
@@ -131,6 +134,16 @@ def run(make_config):
             return train(config, CASES[case].lengths)
 
     return run
+
+
+def test_parts_that_share_the_cores_make_the_update_of_the_whole(run, monkeypatch):
+    case = next(iter(CASES))
+    whole = run(case).update()
+    monkeypatch.setattr(step, "parts_side_by_side", lambda strategy: 2)
+    for micro_batches in (1, 2):
+        parts = run(case, gradient_accumulation_steps=micro_batches).update()
+        assert np.linalg.norm(parts - whole) < 1e-3 * np.linalg.norm(whole)
+        assert np.any(parts != whole)  # added up in another order
 
 
 @pytest.mark.parametrize("case", CASES)

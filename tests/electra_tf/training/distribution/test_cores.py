@@ -7,17 +7,23 @@ import sys
 import pytest
 import tensorflow as tf
 
-from electra_tf.training.distribution.cores import cores_of
+from electra_tf.training.distribution.cores import cores_of, parts_side_by_side
 
 # Of two cores, as far as there are two.
 PROGRAM = """
-import os
+import os, types
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
 import tensorflow as tf
-from electra_tf.training.distribution.cores import limit_operation_threads
+from electra_tf.training.distribution.cores import (
+    limit_operation_threads, parts_side_by_side, share_cores
+)
+def shared(hidden_size=256, **changes):
+    config = types.SimpleNamespace(**dict(strategy="one_device", jit_compile=False) | changes)
+    share_cores(config, hidden_size)
+    return parts_side_by_side(tf.distribute.get_strategy())
 if {initialized}:
     tf.zeros([])
-done = limit_operation_threads()
+done = {call}
 print(done, tf.config.threading.get_intra_op_parallelism_threads())
 """
 
@@ -34,6 +40,19 @@ def test_cores_are_those_of_the_process(monkeypatch):
     assert cores_of(tf.distribute.OneDeviceStrategy("/CPU:0")) == 3
 
 
+def run_program(call: str, initialized: bool = False, **variables: str) -> str:
+    names = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    said = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(call=call, initialized=initialized)],
+        env={**environment, **variables, "CUDA_VISIBLE_DEVICES": "-1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return said.stdout.strip()
+
+
 @pytest.mark.parametrize(
     ("initialized", "variables", "expected"),
     [
@@ -43,16 +62,24 @@ def test_cores_are_those_of_the_process(monkeypatch):
     ],
 )
 def test_threads_are_set_unless_somebody_has_chosen(initialized, variables, expected):
-    names = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
-    environment = {name: value for name, value in os.environ.items() if name not in names}
-    said = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(initialized=initialized)],
-        env={**environment, **variables, "CUDA_VISIBLE_DEVICES": "-1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert said.stdout.strip() == expected
+    assert run_program("limit_operation_threads()", initialized, **variables) == expected
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_small_models_on_a_cpu_are_trained_in_parts():
+    assert run_program("shared()") == "2 1"
+    others = 'shared(1024), shared(jit_compile=True), shared(strategy="mirrored")'
+    assert run_program(others) == "(1, 1, 1) 0"
+    assert run_program("shared()", TF_NUM_INTRAOP_THREADS="1") == "1 0"
+
+
+def test_one_core_computes_one_part(monkeypatch):
+    monkeypatch.setattr(tf.config.threading, "get_intra_op_parallelism_threads", lambda: 1)
+    monkeypatch.delenv("TF_NUM_INTEROP_THREADS", raising=False)
+    strategy = tf.distribute.OneDeviceStrategy("/CPU:0")
+    for cores, expected in ({1}, 1), ({1, 2}, 2), ({1, 2, 3, 4}, 2):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid, c=cores: c, raising=False)
+        assert parts_side_by_side(strategy) == expected
 
 
 def test_cores_where_the_system_does_not_tell_those_of_a_process(monkeypatch):
