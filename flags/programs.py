@@ -123,9 +123,9 @@ def inspect_dataset() -> None:
     """
     config = inspection.config_from_flags()
     import_tensorflow()
-    from flags import dataset_inspection
+    from flags import inspection_run
 
-    dataset_inspection.run(config)
+    inspection_run.run(config)
 
 
 @program(pretraining.define_flags, remote=pretraining.REMOTE)
