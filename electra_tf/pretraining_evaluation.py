@@ -19,6 +19,7 @@ from electra_tf.model.token_scores import (
     score_keys,
     shown_sentences,
 )
+from electra_tf.text.framing import INPUT_IDS
 from electra_tf.training.distribution.cores import runs_on_one_cpu
 from electra_tf.training.distribution.strategies import iterate
 from electra_tf.training.gradients import TrainableModel, refuse_metrics_named_as_losses
@@ -134,7 +135,7 @@ class HeldOutEvaluator:
         randomness = Randomness(
             seed=EVALUATION_SEED,
             step=index,
-            first_example=replica * tf.shape(features["input_ids"])[0],
+            first_example=replica * tf.shape(features[INPUT_IDS])[0],
             dropout=False,
         )
         batch = self._model.prepare(features, randomness=randomness)

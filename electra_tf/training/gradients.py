@@ -11,6 +11,7 @@ import tensorflow as tf
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import LossTerm
 from electra_tf.model.randomness import Randomness
+from electra_tf.text.framing import INPUT_IDS
 from electra_tf.training.accumulation import sum_over_parts
 
 
@@ -75,7 +76,7 @@ def gradients_of_replica(
     """
     context = tf.distribute.get_replica_context()
     replica = context.replica_id_in_sync_group
-    num_examples = tf.shape(features["input_ids"])[0]
+    num_examples = tf.shape(features[INPUT_IDS])[0]
     first_example = replica * num_examples
     # Once for all micro-batches: random streams are indexed by rows of the global batch.
     batch = model.prepare(features, randomness=Randomness(seed, step, first_example))
