@@ -19,6 +19,8 @@ INPUT_IDS, INPUT_MASK, SEGMENT_IDS = ENCODER_INPUTS = (
 NUM_SEGMENTS = 2
 # Number of special tokens by number of segments.
 NUM_SPECIAL = {1: 2, 2: 3}
+# Shortest inputs of tasks and exports: room for [CLS], two [SEP]s, and some tokens.
+MIN_INPUT_LENGTH = 8
 
 
 class Framed(NamedTuple):

@@ -11,6 +11,7 @@ from electra_tf.config.hyperparameters import (
     check_seed,
     check_sizes,
 )
+from electra_tf.text.framing import MIN_INPUT_LENGTH
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_not_input
 from finetune.config.class_weights import parse_class_weights
@@ -45,7 +46,6 @@ _NOT_NEGATIVE = (
     "lr_decay_power",
     "answerable_weight",
 )
-_SHORTEST = 8
 
 
 def check_finetuning(config: FinetuningFields) -> None:
@@ -174,9 +174,9 @@ def _check_folders(config: FinetuningFields) -> None:
 
 
 def _check_lengths_and_layers(config: FinetuningFields) -> None:
-    if config.max_seq_length < _SHORTEST:
+    if config.max_seq_length < MIN_INPUT_LENGTH:
         raise UserError(
-            f"--max_seq_length must be at least {_SHORTEST}, not {config.max_seq_length}"
+            f"--max_seq_length must be at least {MIN_INPUT_LENGTH}, not {config.max_seq_length}"
         )
     config.check_windows(config.max_seq_length)
     layers = config.encoder.num_hidden_layers
