@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from absl import flags
 
+from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import split_patterns
 from electra_tf.util.files import check_not_empty, local_path
@@ -149,7 +150,7 @@ def openwebtext_build_config(flag_values: flags.FlagValues = flags.FLAGS) -> Cor
     data_dir = local_path(flag_values.data_dir, "--data-dir")
     return CorpusBuildConfig(
         corpus_dir=data_dir / "openwebtext",
-        vocab_file=data_dir / "vocab.txt",
+        vocab_file=data_dir / VOCAB_FILE,
         output_dir=data_dir / "pretrain_tfrecords",
         # As in the authors' program, each text of OpenWebText is one document.
         blanks_separate_docs=False,

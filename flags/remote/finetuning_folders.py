@@ -11,6 +11,7 @@ from typing import Any
 
 from absl import flags
 
+from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_of
 from electra_tf.training.checkpoints.staging import staged_folder
 from electra_tf.util.errors import UserError
@@ -117,8 +118,8 @@ class _Folders:
             # Features are made again, rather than copied.
             self.local["preprocessed_data_dir"] = str(data / "features")
         with _reading("--data_dir", self._data):
-            if (remote / "vocab.txt").exists():
-                copies.copy_vocabulary(remote / "vocab.txt", data / "vocab.txt")
+            if (remote / VOCAB_FILE).exists():
+                copies.copy_vocabulary(remote / VOCAB_FILE, data / VOCAB_FILE)
             if not given.get("raw_data_dir"):
                 for task in self._tasks:
                     source = remote / "finetuning_data" / task
