@@ -4,7 +4,7 @@ import os
 
 from electra_tf.config.distribution import TPU, check_accumulation
 from electra_tf.config.hyperparameters import (
-    MOST_SEEDS,
+    MAX_SEEDS,
     check_choices,
     check_not_negative,
     check_positive,
@@ -83,9 +83,9 @@ def _check_tasks_and_trials(config: FinetuningFields) -> None:
         raise UserError(f"--task_names lists {', '.join(repeated)} more than once")
     if config.num_trials == 0:
         raise UserError("--num_trials must be positive, or negative for endless trials, not 0")
-    if config.num_trials > MOST_SEEDS:
+    if config.num_trials > MAX_SEEDS:
         raise UserError(
-            f"--num_trials must be at most {MOST_SEEDS}, because each trial has another seed, "
+            f"--num_trials must be at most {MAX_SEEDS}, because each trial has another seed, "
             f"not {config.num_trials}"
         )
     needs_number = config.num_folds is not None or config.do_predict or not config.do_train

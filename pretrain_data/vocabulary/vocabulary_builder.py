@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from electra_tf.text.tokenizer import MAX_CODE_POINTS_PER_WORD
 from electra_tf.text.tokenizer_description import (
-    MOST_UNKNOWN,
+    MAX_UNKNOWN,
     TokenizerDescription,
     description_file,
     load_tokenizer_description,
@@ -248,7 +248,7 @@ def _print_result(
     print_fn: Callable[[str], None],
 ) -> None:
     coverage = measure(vocabulary, word_counts)
-    if coverage.unknown_text > MOST_UNKNOWN:
+    if coverage.unknown_text > MAX_UNKNOWN:
         num_long = sum(n for w, n in word_counts.items() if len(w) > MAX_CODE_POINTS_PER_WORD)
         print_fn(
             f"Warning: {coverage.unknown_text:.1%} of the text is in words that become [UNK], "

@@ -5,7 +5,7 @@ import os
 import tensorflow as tf
 
 # Each part is an execution of the graph. More than two cores have not been measured.
-_MOST_PARTS = 8
+_MAX_PARTS = 8
 # Variables of TensorFlow: threads of an operation, and operations at once.
 _INTRAOP_THREADS, _INTEROP_THREADS = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"
 
@@ -20,9 +20,9 @@ def cores_of(strategy: tf.distribute.Strategy) -> int:
     """Returns how many parts of a batch to compute side by side; 1 unless on one CPU.
 
     These are the cores of this process, unless TF_NUM_INTEROP_THREADS says otherwise; at most
-    `_MOST_PARTS`.
+    `_MAX_PARTS`.
     """
-    return min(_num_cores(), _MOST_PARTS) if runs_on_one_cpu(strategy) else 1
+    return min(_num_cores(), _MAX_PARTS) if runs_on_one_cpu(strategy) else 1
 
 
 def limit_operation_threads() -> bool:
