@@ -42,7 +42,7 @@ def define_corpus_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     define.string(
         "vocab_file", None, "WordPiece vocabulary, one token per line.", required=True
     )
-    define.string("output_dir", None, "Output directory of the TFRecords.", required=True)
+    define.string("output_dir", None, "Output folder of the TFRecords.", required=True)
     define.boolean(
         "blanks_separate_docs",
         True,
@@ -70,7 +70,7 @@ def define_openwebtext_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Non
     define.string(
         "data_dir",
         None,
-        "Directory with openwebtext/ (the .xz archives) and vocab.txt. The TFRecords are "
+        "Folder with openwebtext/ (the .xz archives) and vocab.txt. The TFRecords are "
         "written to its pretrain_tfrecords/.",
         required=True,
     )
@@ -83,7 +83,7 @@ def define_text_flags(flag_values: flags.FlagValues) -> None:
     define.string(
         "corpus_dir",
         None,
-        "Directory of the text: .txt and .txt.gz files, searched recursively; if there are "
+        "Folder of the text: .txt and .txt.gz files, searched recursively; if there are "
         "none, files without a suffix.",
     )
     define.string(
@@ -283,7 +283,7 @@ def _define_build_flags(define: "_Definer") -> None:
     define.integer(
         "seed", 0, "Random seed; the same seed gives the same examples.", lower_bound=0
     )
-    define.boolean("overwrite", False, "Replace the data in the output directory.")
+    define.boolean("overwrite", False, "Replace the data in the output folder.")
 
 
 def _common_settings(flag_values: flags.FlagValues) -> dict[str, object]:

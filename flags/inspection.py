@@ -202,7 +202,7 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _default_records(data_dir: str | None) -> str | None:
-    """Returns the records of a data directory, as `PretrainingConfig.create` names them."""
+    """Returns the records of a data folder, as `PretrainingConfig.create` names them."""
     if data_dir is None:
         return None
     named = {"data_dir": data_dir, "model_name": _UNNAMED}
@@ -210,7 +210,7 @@ def _default_records(data_dir: str | None) -> str | None:
 
 
 def _data_dir(patterns: str) -> str:
-    """Returns the folder above that of the first record file, where data directories are."""
+    """Returns the folder above that of the first record file, where data folders are."""
     first = split_patterns(patterns)[0]
     if is_remote(first):
         return str(RemotePath(first).parent.parent)

@@ -99,9 +99,9 @@ def build_openwebtext_pretraining_dataset() -> None:
         python build_openwebtext_pretraining_dataset.py --data-dir data \
             --max-seq-length 128 --num-processes 5
 
-    The data directory must contain openwebtext/ with the downloaded .xz archives, and the
+    The data folder must contain openwebtext/ with the downloaded .xz archives, and the
     vocabulary, vocab.txt. The archives are not extracted to disk. The TFRecords and their
-    manifest, pretrain_data.json, are written to pretrain_tfrecords/ in the data directory.
+    manifest, pretrain_data.json, are written to pretrain_tfrecords/ in the data folder.
     """
     build_pretraining_data(corpus.openwebtext_build_config(), print_line)
 

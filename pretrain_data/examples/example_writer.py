@@ -43,7 +43,7 @@ class ExampleWriter:
         """Opens the shards, overwriting existing files.
 
         Args:
-            output_dir: existing directory.
+            output_dir: existing folder.
             shard_indices: shards of this writer, at least one.
             num_shards: number of shards of all writers.
             max_seq_length: padded length of every record.

@@ -187,7 +187,7 @@ def _warn_of_lost_letters(
 def _check_output_file(config: VocabularyBuildConfig) -> None:
     where = f"Vocabulary file {config.output_file} ({OUTPUT_FLAG})"
     if config.output_file.is_dir():
-        raise UserError(f"{where} is a directory; pass the path of a file")
+        raise UserError(f"{where} is a folder; pass the path of a file")
     if config.output_file.exists() and not config.overwrite:
         raise UserError(
             f"{where} exists. Pass another path, or --overwrite to replace it. Records and "

@@ -44,7 +44,7 @@ class ExportConfig:
 
     Attributes:
         model_dir: folder of a pre-trained or fine-tuned model.
-        export_dir: directory with one folder per version; its name is that of the served
+        export_dir: folder with one subfolder per version; its name is that of the served
             model.
         component: "discriminator", "generator", "embeddings" or a fine-tuned task; None is
             the discriminator or the first task.

@@ -72,7 +72,7 @@ def version_to_write(export_dir: pathlib.Path, version: int | None) -> int:
     """Returns the version number of a new export.
 
     Args:
-        export_dir: export directory; need not exist.
+        export_dir: export folder; need not exist.
         version: requested version; None is the one after the highest.
 
     Raises:

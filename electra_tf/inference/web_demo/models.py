@@ -54,7 +54,7 @@ class ExportedModel:
         description: settings of the servable; empty for exports of older versions.
 
     Args:
-        export_dir: directory with one subdirectory per version.
+        export_dir: folder with one subfolder per version.
         flag: flag to name in errors.
 
     Raises:

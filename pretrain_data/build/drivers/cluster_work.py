@@ -48,7 +48,7 @@ class ShardKey(NamedTuple):
     Attributes:
         directory: of the shard.
         index: of the shard.
-        count: number of shards in the directory.
+        count: number of shards in the folder.
         held_out: whether its examples are held out.
     """
 
