@@ -157,7 +157,7 @@ def run_pretraining() -> None:
     config = pretraining.config_from_flags()
     import_tensorflow()
     from electra_tf.model_builder import model_class
-    from electra_tf.pretraining import evaluate, train
+    from electra_tf.pretraining.run import evaluate, train
     from electra_tf.training.distribution import strategies
     from flags.records import (
         count_trained_tokens,

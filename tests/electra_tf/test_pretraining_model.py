@@ -8,7 +8,7 @@ import tensorflow as tf
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.randomness import Randomness
 from electra_tf.model_builder import build_model
-from electra_tf.pretraining_evaluation import HeldOutEvaluator
+from electra_tf.pretraining.evaluation import HeldOutEvaluator
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import LossTerm
-from electra_tf.pretraining import _non_finite_error
+from electra_tf.pretraining.run import _non_finite_error
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.training.nonfinite import MAX_IN_A_ROW, WeightsCheck, describe_terms
 from electra_tf.training.optimizer import make_optimizer

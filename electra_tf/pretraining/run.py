@@ -34,16 +34,15 @@ from electra_tf.model_builder import (
     load_model,
     model_class,
 )
-from electra_tf.pretraining_evaluation import HeldOutEvaluator, write_results
-from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.pretraining_phases import (
+from electra_tf.pretraining.evaluation import HeldOutEvaluator, write_results
+from electra_tf.pretraining.phases import (
     PretrainingPhases,
     describe_moved_position,
     evaluate_batches,
     held_out_batches,
 )
-from electra_tf.pretraining_records import PretrainingRecords
-from electra_tf.pretraining_setup import (
+from electra_tf.pretraining.records import PretrainingRecords
+from electra_tf.pretraining.setup import (
     data_statistics,
     describe_held_out,
     describe_run,
@@ -56,6 +55,7 @@ from electra_tf.pretraining_setup import (
     tokenizer_of,
     warn_of_trained_on,
 )
+from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.checkpoints.authors_files import has_own_checkpoint
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory

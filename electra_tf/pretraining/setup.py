@@ -30,9 +30,9 @@ from electra_tf.flops.gpu_peaks import peak_bfloat16_flops
 from electra_tf.interop.initialization import initialize_from_checkpoint, resume_authors_run
 from electra_tf.interop.variable_names import encoder_variables, named_variables
 from electra_tf.masking.word_list import word_list_sha256
+from electra_tf.pretraining.records import PretrainingRecords
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.pretraining_optimizer import schedule_of
-from electra_tf.pretraining_records import PretrainingRecords
 from electra_tf.text.framing import NUM_SEGMENTS
 from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
