@@ -11,6 +11,7 @@ from typing import Any
 
 from absl import flags
 
+from electra_tf.config.distribution import MULTI_WORKER
 from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_of
 from electra_tf.training.checkpoints.staging import staged_folder
@@ -43,7 +44,7 @@ def staged(
         yield
         return
     name, value = next(iter(remote.items()))
-    if given.get("strategy") == "multi_worker":
+    if given.get("strategy") == MULTI_WORKER:
         raise UserError(
             f"--strategy=multi_worker needs a --{name} that all workers mount, not {value}"
         )
