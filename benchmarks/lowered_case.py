@@ -20,13 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from electra_tf.text.framing import ENCODER_INPUTS
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
 
 CASE_FILE, BATCHES_FILE = "case.json", "batches.npz"
 STEP, FORWARD = "step", "forward"
-# In the order in which programs take them, before the variables.
-FEATURES = ("input_ids", "input_mask", "segment_ids")
 NUM_BATCHES = 4
 
 
@@ -65,7 +64,7 @@ class Program:
 
     Attributes:
         file: portable artifact, in the folder of the case.
-        arguments: the variables in order; they follow the `FEATURES`.
+        arguments: the variables in order; they follow the `ENCODER_INPUTS`.
         num_results: outputs that are not variables.
         aliases: pairs of an output that is the new value of a variable, and the argument whose
             memory it takes.
@@ -158,7 +157,7 @@ def read_program(folder: pathlib.Path, program: Program) -> bytes:
 
 
 def read_batches(folder: pathlib.Path) -> list[list[np.ndarray]]:
-    """Returns the batches of a case, each as the arrays of `FEATURES`."""
+    """Returns the batches of a case, each as the arrays of `ENCODER_INPUTS`."""
     with np.load(folder / BATCHES_FILE) as arrays:
-        features = [arrays[name] for name in FEATURES]
+        features = [arrays[name] for name in ENCODER_INPUTS]
     return [list(batch) for batch in zip(*features, strict=True)]

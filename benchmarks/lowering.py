@@ -20,7 +20,6 @@ import tensorflow as tf
 from benchmarks.lowered_case import (
     BATCHES_FILE,
     CASE_FILE,
-    FEATURES,
     FORWARD,
     NUM_BATCHES,
     STEP,
@@ -36,6 +35,7 @@ from electra_tf.inference.export.stablehlo import lower_function
 from electra_tf.model.gpu.calls import gpu_kernels
 from electra_tf.model.kernels import compiled_as_a_whole
 from electra_tf.model.randomness import Randomness
+from electra_tf.text.framing import ENCODER_INPUTS
 from electra_tf.util.files import write_atomically
 
 
@@ -60,13 +60,13 @@ def lower_case(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CASE_FILE).unlink(missing_ok=True)
     batches = random_batches(config).take(NUM_BATCHES)
-    features = {name: [] for name in FEATURES}
+    features = {name: [] for name in ENCODER_INPUTS}
     for batch in batches.as_numpy_iterator():
         for feature, array in batch.items():
             features[feature].append(array)
     np.savez_compressed(folder / BATCHES_FILE, **features)
     shape = [config.train_batch_size, config.max_seq_length]
-    specs = [tf.TensorSpec(shape, tf.int32) for _ in FEATURES]
+    specs = [tf.TensorSpec(shape, tf.int32) for _ in ENCODER_INPUTS]
 
     run = create_run(config, kernel_capability=kernel_capability)
     flops = model_flops_per_step(config)
@@ -108,14 +108,14 @@ def lower_case(
 
 
 def step_function(run: RandomRun) -> Callable:
-    """Returns the compiled function of `FEATURES` that updates the model.
+    """Returns the compiled function of `ENCODER_INPUTS` that updates the model.
 
     It returns the loss, and the sums of all metrics as one vector.
     """
 
     @tf.function(jit_compile=True, autograph=False)
     def step(*features: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        sums = run.steps.replica_step(dict(zip(FEATURES, features, strict=True)))
+        sums = run.steps.replica_step(dict(zip(ENCODER_INPUTS, features, strict=True)))
         run.step.assign_add(1)
         total, count = tf.unstack(sums["train/loss"])
         flat = [tf.reshape(tf.cast(value, tf.float32), [-1]) for value in sums.values()]
@@ -125,11 +125,11 @@ def step_function(run: RandomRun) -> Callable:
 
 
 def forward_function(run: RandomRun, kernel_capability: int | None = None) -> Callable:
-    """Returns the compiled function of `FEATURES` that returns the loss, with dropout."""
+    """Returns the compiled function of `ENCODER_INPUTS` that returns the loss, with dropout."""
 
     @tf.function(jit_compile=True, autograph=False)
     def forward(*features: tf.Tensor) -> tf.Tensor:
-        batch = dict(zip(FEATURES, features, strict=True))
+        batch = dict(zip(ENCODER_INPUTS, features, strict=True))
         randomness = Randomness(run.seed, run.step)
         with compiled_as_a_whole(), gpu_kernels(kernel_capability):
             prepared = run.model.prepare(batch, randomness=randomness)

@@ -378,7 +378,7 @@ def serve(folder: str, part: str, device: str) -> None:
 
 @contextlib.contextmanager
 def _lock(directory: pathlib.Path) -> Iterator[None]:
-    """Waits until no other process is in this context with the directory."""
+    """Waits until no other process is in this context with the folder."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

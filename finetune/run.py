@@ -123,6 +123,34 @@ def require_finished(results: Sequence[TrialResult]) -> None:
 def _run(
     config: FinetuningConfig, context: DistributionContext, print_fn: PrintFn
 ) -> list[TrialResult]:
+    tasks, data, runs, train_data = _load_checked(config, context, print_fn)
+    task_files = _files_digest(config, tasks)
+    trainer = Trainer(config, tasks, context, print_fn)
+    describe_run(config, trainer, tasks, context, print_fn)
+    if not config.do_train:
+        runs = _runs_of_models(config, runs, tasks, trainer)
+    lock = contextlib.nullcontext()
+    if config.do_train:
+        lock = lock_model_dir(config.model_dir, "--model_dir", context.workers)
+    with lock:
+        done, results = _run_trials(
+            config, trainer, tasks, data, runs, train_data, task_files, print_fn
+        )
+    _predict(config, trainer, tasks, data, done, results, print_fn)
+    return results
+
+
+def _load_checked(
+    config: FinetuningConfig, context: DistributionContext, print_fn: PrintFn
+) -> tuple[list[Task], TaskData, Iterable[TrialRun], dict[str, SplitData]]:
+    """Loads all that a run reads, which may fail, before a model is built.
+
+    Returns:
+        The tasks, their data, and what `load_data` returns.
+
+    Raises:
+        UserError: an input is invalid, or an output cannot be written.
+    """
     if context.workers.is_chief:
         check_outputs(config)
     tasks = find_tasks(config)
@@ -134,58 +162,90 @@ def _run(
     check_averages(config, tasks)
     if context.workers.is_chief:
         _warn_of_suspicious_data(config, tasks, data, train_data, runs, print_fn)
-    vocabulary = tasks[0].tokenizer.vocabulary.sha256
     context.workers.require_equal(
-        {"data": dict(sorted(data.fingerprints.items())), "vocabulary": vocabulary}
+        {
+            "data": dict(sorted(data.fingerprints.items())),
+            "vocabulary": _vocabulary_digest(tasks),
+        }
     )
-    task_files = _files_digest(config, tasks)
-    trainer = Trainer(config, tasks, context, print_fn)
-    describe_run(config, trainer, tasks, context, print_fn)
-    if not config.do_train:
-        runs, given = [*runs], config.evaluated_checkpoint
-        if given is None:
-            check_models(runs, tasks, trainer.initial_digest)
-        runs = [with_trained_seed(run, given or run.model_dir) for run in runs]
+    return tasks, data, runs, train_data
+
+
+def _runs_of_models(
+    config: FinetuningConfig, runs: Iterable[TrialRun], tasks: Sequence[Task], trainer: Trainer
+) -> list[TrialRun]:
+    """Returns the trials to evaluate, with the seeds that their models were trained with."""
+    runs, given = [*runs], config.evaluated_checkpoint
+    if given is None:
+        check_models(runs, tasks, trainer.initial_digest)
+    return [with_trained_seed(run, given or run.model_dir) for run in runs]
+
+
+def _run_trials(
+    config: FinetuningConfig,
+    trainer: Trainer,
+    tasks: Sequence[Task],
+    data: TaskData,
+    runs: Iterable[TrialRun],
+    train_data: Mapping[str, SplitData],
+    task_files: str,
+    print_fn: PrintFn,
+) -> tuple[list[TrialRun], list[TrialResult]]:
+    """Runs the trials or folds, and writes the results of those so far after each.
+
+    Trials that an earlier start has finished are not trained again.
+
+    Returns:
+        The trials, and their results.
+    """
     count = config.num_trials * (config.num_folds or 1)
     done: list[TrialRun] = []
     results: list[TrialResult] = []
     logged: list[Mapping[str, Any]] = []
     provenance: Provenance | None = None
-    with contextlib.ExitStack() as stack:
-        if config.do_train:
-            stack.enter_context(
-                lock_model_dir(config.model_dir, "--model_dir", context.workers)
-            )
-        finished = _finished_trials(config, trainer, task_files, vocabulary)
-        if trainer.is_chief:
-            _warn_of_dropped_trials(config)
-        needs_models = config.keep_all_models or config.write_test_outputs
-        for trial in runs:
-            print_fn(f"\n{trial.title}, seed {trial.seed}")
-            is_last = len(done) + 1 == count
-            earlier = finished.pop((trial.number, trial.fold), None)
-            is_gone = not (needs_models or is_last or has_own_checkpoint(trial.model_dir))
-            if earlier and is_gone:
-                print_fn("Reusing its results: --keep_all_models=false removed its model.")
-                results.append(earlier)
-                done.append(trial)
-                continue
-            session = TrialSession(config, trainer, tasks, data, trial, task_files, print_fn)
-            results.append(session.run(trial.train_data or train_data))
+    finished = _finished_trials(config, trainer, task_files, _vocabulary_digest(tasks))
+    if trainer.is_chief:
+        _warn_of_dropped_trials(config)
+    needs_models = config.keep_all_models or config.write_test_outputs
+    for trial in runs:
+        print_fn(f"\n{trial.title}, seed {trial.seed}")
+        is_last = len(done) + 1 == count
+        earlier = finished.pop((trial.number, trial.fold), None)
+        is_gone = not (needs_models or is_last or has_own_checkpoint(trial.model_dir))
+        if earlier and is_gone:
+            print_fn("Reusing its results: --keep_all_models=false removed its model.")
+            results.append(earlier)
             done.append(trial)
-            provenance = common_provenance(provenance, session.provenance())
-            if not trainer.is_chief:
-                continue
-            print_last = print_fn if is_last or count < 0 else discard
-            if config.do_eval:
-                warn_of_older_predictions(config, tasks, provenance)
-            logged += trial.log_records()
-            # Those of an earlier start are not lost if this one ends before it comes to them.
-            written = [*results, *finished.values()]
-            _write_results(config, runs, written, logged, provenance, print_last)
-            if config.do_train and not config.keep_all_models and not is_last:
-                with contextlib.suppress(OSError):
-                    remove_folder(trial.model_dir)
+            continue
+        session = TrialSession(config, trainer, tasks, data, trial, task_files, print_fn)
+        results.append(session.run(trial.train_data or train_data))
+        done.append(trial)
+        provenance = common_provenance(provenance, session.provenance())
+        if not trainer.is_chief:
+            continue
+        print_last = print_fn if is_last or count < 0 else discard
+        if config.do_eval:
+            warn_of_older_predictions(config, tasks, provenance)
+        logged += trial.log_records()
+        # Those of an earlier start are not lost if this one ends before it comes to them.
+        written = [*results, *finished.values()]
+        _write_results(config, runs, written, logged, provenance, print_last)
+        if config.do_train and not config.keep_all_models and not is_last:
+            with contextlib.suppress(OSError):
+                remove_folder(trial.model_dir)
+    return done, results
+
+
+def _predict(
+    config: FinetuningConfig,
+    trainer: Trainer,
+    tasks: Sequence[Task],
+    data: TaskData,
+    done: Sequence[TrialRun],
+    results: Sequence[TrialResult],
+    print_fn: PrintFn,
+) -> None:
+    """Makes the ensemble, if any, and predicts with it, else with the best trial."""
     predictor: Trainer | Ensemble = trainer
     if config.ensemble_size > 1:
         trials = rank_trials(done, results)
@@ -197,7 +257,10 @@ def _run(
         _restore_best(trainer, rank_trials(done, results))
     if config.do_predict:
         print_fn(f"Predictions: {predict_file(config, predictor, tasks[0], data)}")
-    return results
+
+
+def _vocabulary_digest(tasks: Sequence[Task]) -> str:
+    return tasks[0].tokenizer.vocabulary.sha256
 
 
 def _finished_trials(

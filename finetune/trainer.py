@@ -165,55 +165,33 @@ class Trainer:
             PreemptedError: the run was preempted, after saving its last step.
         """
         config = self._config
+        evaluates = evaluate is not None
         training_steps, optimizer = self._compiled(num_train_steps)
         checkpoints = self._resume(model_dir, optimizer, hyperparameters)
-        best = BestCheckpoint(
-            os.path.join(model_dir, BEST_FOLDER),
-            self.model,
-            self._step,
-            self.workers,
-            keeps_weights=config.keep_best,
-            first_evaluation=eval_steps if evaluate else None,
-        )
+        best = self._best_checkpoint(model_dir, eval_steps if evaluates else None)
         first_step = int(self._step.numpy())
         table, plan = self._plan(data, num_train_steps, seed)
         log = self._open_log(model_dir, first_step, num_train_steps, hyperparameters)
         # Without the records of steps that are repeated.
         earlier = read_log(log.path) if isinstance(log, TrainLog) else []
 
-        def segments() -> Iterator[Segment]:
-            batches = iterate_batches(self._strategy, table, plan, first_step)
-            lengths = plan.distinct_lengths
-            yield Segment(num_train_steps, training_steps, batches, lengths=lengths)
-
-        def stops() -> bool:
-            patience = config.early_stopping_patience or np.inf
-            return best.evaluations_since_best >= patience
-
-        def evaluation() -> Evaluation:
-            value, values = evaluate()
-            best.update(value)
-            return Evaluation(values, _shown(values), stops())
-
         start = time.monotonic()
         # A run that was killed between its early stop and its end has stopped already.
-        had_stopped = first_step < num_train_steps and stops()
+        had_stopped = first_step < num_train_steps and self._stops(best)
+        segments = self._segments(training_steps, table, plan, first_step, num_train_steps)
         result = run_loop(
-            () if had_stopped else segments(),
+            () if had_stopped else segments,
             step=self._step,
             num_train_steps=num_train_steps,
-            intervals=Intervals(
-                host_loop=config.iterations_per_loop,
-                log=config.log_steps or min(MAX_LOG_STEPS, max(1, num_train_steps // 20)),
-                save=config.save_checkpoints_steps,
-                evaluate=eval_steps if evaluate else None,
-            ),
+            intervals=self._intervals(num_train_steps, eval_steps if evaluates else None),
             checkpoints=checkpoints,
             log=log,
             preemption=self._preemption,
             summarize=self._summarize,
             diverged=functools.partial(_diverged_error, skipping=config.on_nonfinite == SKIP),
-            evaluate=evaluation if evaluate else None,
+            evaluate=functools.partial(self._evaluate_dev, evaluate, best)
+            if evaluates
+            else None,
             save_last=False,
         )
         seconds = training_seconds(earlier) + time.monotonic() - start
@@ -222,15 +200,11 @@ class Trainer:
         if result.stopped_early or had_stopped:
             since = "finite" if best.step is None else f"better since step {best.step}"
             self._print_fn(f"Stopped early: no dev score was {since}.")
-        best_step = best.step if config.keep_best else None
+
+        steps, best_step = result.step, best.step if config.keep_best else None
         if first_step < num_train_steps:
-            if best_step is not None:
-                best.restore()
-            # The final weights, at the last step, which marks the run as finished.
-            self._step.assign(num_train_steps)
-            checkpoints.save()
-        steps = result.step
-        if first_step == num_train_steps and config.early_stopping_patience is not None:
+            self._save_final_weights(checkpoints, best, num_train_steps)
+        elif first_step == num_train_steps and config.early_stopping_patience is not None:
             # The run had finished and may have stopped early; its checkpoint has the last step.
             steps = best.last_evaluated or steps
         return TrainedTrial(steps, best_step, seconds)
@@ -351,6 +325,62 @@ class Trainer:
             seed=seed,
         )
         return table, plan
+
+    def _segments(
+        self,
+        training_steps: TrainingSteps,
+        table: FeatureTable,
+        plan: BatchPlan,
+        first_step: int,
+        num_train_steps: int,
+    ) -> Iterator[Segment]:
+        """Yields the one segment of a run; reading begins when it is requested."""
+        batches = iterate_batches(self._strategy, table, plan, first_step)
+        lengths = plan.distinct_lengths
+        yield Segment(num_train_steps, training_steps, batches, lengths=lengths)
+
+    def _intervals(self, num_train_steps: int, eval_steps: int | None) -> Intervals:
+        config = self._config
+        return Intervals(
+            host_loop=config.iterations_per_loop,
+            log=config.log_steps or min(MAX_LOG_STEPS, max(1, num_train_steps // 20)),
+            save=config.save_checkpoints_steps,
+            evaluate=eval_steps,
+        )
+
+    def _best_checkpoint(self, model_dir: str, first_evaluation: int | None) -> BestCheckpoint:
+        return BestCheckpoint(
+            os.path.join(model_dir, BEST_FOLDER),
+            self.model,
+            self._step,
+            self.workers,
+            keeps_weights=self._config.keep_best,
+            first_evaluation=first_evaluation,
+        )
+
+    def _evaluate_dev(
+        self,
+        evaluate: Callable[[], tuple[float, Mapping[str, float]]],
+        best: BestCheckpoint,
+    ) -> Evaluation:
+        """Evaluates as `train` was told to, and decides whether to stop early."""
+        value, values = evaluate()
+        best.update(value)
+        return Evaluation(values, _shown(values), self._stops(best))
+
+    def _stops(self, best: BestCheckpoint) -> bool:
+        """Whether the evaluations so far end the training early."""
+        patience = self._config.early_stopping_patience or np.inf
+        return best.evaluations_since_best >= patience
+
+    def _save_final_weights(
+        self, checkpoints: CheckpointDirectory, best: BestCheckpoint, num_train_steps: int
+    ) -> None:
+        """Saves the weights to keep at the last step, which marks the run as finished."""
+        if self._config.keep_best and best.step is not None:
+            best.restore()
+        self._step.assign(num_train_steps)
+        checkpoints.save()
 
     def _open_log(
         self,

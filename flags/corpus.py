@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from absl import flags
 
+from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import split_patterns
 from electra_tf.util.files import check_not_empty, local_path
@@ -41,7 +42,7 @@ def define_corpus_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     define.string(
         "vocab_file", None, "WordPiece vocabulary, one token per line.", required=True
     )
-    define.string("output_dir", None, "Output directory of the TFRecords.", required=True)
+    define.string("output_dir", None, "Output folder of the TFRecords.", required=True)
     define.boolean(
         "blanks_separate_docs",
         True,
@@ -69,7 +70,7 @@ def define_openwebtext_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Non
     define.string(
         "data_dir",
         None,
-        "Directory with openwebtext/ (the .xz archives) and vocab.txt. The TFRecords are "
+        "Folder with openwebtext/ (the .xz archives) and vocab.txt. The TFRecords are "
         "written to its pretrain_tfrecords/.",
         required=True,
     )
@@ -82,7 +83,7 @@ def define_text_flags(flag_values: flags.FlagValues) -> None:
     define.string(
         "corpus_dir",
         None,
-        "Directory of the text: .txt and .txt.gz files, searched recursively; if there are "
+        "Folder of the text: .txt and .txt.gz files, searched recursively; if there are "
         "none, files without a suffix.",
     )
     define.string(
@@ -149,7 +150,7 @@ def openwebtext_build_config(flag_values: flags.FlagValues = flags.FLAGS) -> Cor
     data_dir = local_path(flag_values.data_dir, "--data-dir")
     return CorpusBuildConfig(
         corpus_dir=data_dir / "openwebtext",
-        vocab_file=data_dir / "vocab.txt",
+        vocab_file=data_dir / VOCAB_FILE,
         output_dir=data_dir / "pretrain_tfrecords",
         # As in the authors' program, each text of OpenWebText is one document.
         blanks_separate_docs=False,
@@ -159,6 +160,15 @@ def openwebtext_build_config(flag_values: flags.FlagValues = flags.FLAGS) -> Cor
 
 
 def _define_common_flags(define: "_Definer") -> None:
+    """Defines the flags of both programs."""
+    _define_row_flags(define)
+    _define_tokenizer_flags(define)
+    _define_selection_flags(define)
+    _define_build_flags(define)
+
+
+def _define_row_flags(define: "_Definer") -> None:
+    """Defines what fills a row of a record."""
     define.integer(
         "max_seq_length",
         128,
@@ -166,18 +176,34 @@ def _define_common_flags(define: "_Definer") -> None:
         lower_bound=MIN_SEQ_LENGTH,
         upper_bound=MAX_SEQ_LENGTH,
     )
-    define.integer(
-        "num_processes",
-        1,
-        "Number of worker processes; affects the order of the examples, but not their content.",
-        lower_bound=1,
+    define.enum(
+        "sentences",
+        "lines",
+        SENTENCES_CHOICES,
+        "What fills a row: whole lines, or the sentences that lines are split into.",
     )
-    define.integer(
-        "num_out_files",
-        None,
-        "Number of TFRecord files; chosen by corpus size if unset.",
-        lower_bound=1,
+    define.string(
+        "sentence_language",
+        "en",
+        "Language whose rules split sentences with --sentences=split (ISO 639, such as en, ko, "
+        "de); languages without their own rules use those of English.",
     )
+    define.boolean(
+        "pack",
+        False,
+        "Pack several documents into a row, separated by [SEP]. By default, every document "
+        "starts a new row.",
+    )
+    define.boolean(
+        "authors_trimming",
+        False,
+        "Drop text that does not fit into a segment, as the authors' builder does. By "
+        "default, it continues in the next segment or example, and no token is lost.",
+    )
+
+
+def _define_tokenizer_flags(define: "_Definer") -> None:
+    """Defines how text becomes tokens, besides the vocabulary."""
     define.boolean(
         "do_lower_case",
         None,
@@ -190,16 +216,10 @@ def _define_common_flags(define: "_Definer") -> None:
         "Strip accents when lowercasing; --no-strip-accents keeps them. If unset, taken from "
         "the tokenizer description beside the vocabulary, else true.",
     )
-    define.boolean("shuffle_files", True, "Read the files in random order.")
-    define.integer(
-        "seed", 0, "Random seed; the same seed gives the same examples.", lower_bound=0
-    )
-    define.boolean(
-        "authors_trimming",
-        False,
-        "Drop text that does not fit into a segment, as the authors' builder does. By "
-        "default, it continues in the next segment or example, and no token is lost.",
-    )
+
+
+def _define_selection_flags(define: "_Definer") -> None:
+    """Defines which documents are read, held out and dropped."""
     define.boolean(
         "skip_unreadable",
         False,
@@ -243,25 +263,27 @@ def _define_common_flags(define: "_Definer") -> None:
         "similarity better, but take more memory.",
         lower_bound=2,
     )
-    define.boolean(
-        "pack",
-        False,
-        "Pack several documents into a row, separated by [SEP]. By default, every document "
-        "starts a new row.",
+
+
+def _define_build_flags(define: "_Definer") -> None:
+    """Defines how the files are written: processes, order, number."""
+    define.integer(
+        "num_processes",
+        1,
+        "Number of worker processes; affects the order of the examples, but not their content.",
+        lower_bound=1,
     )
-    define.enum(
-        "sentences",
-        "lines",
-        SENTENCES_CHOICES,
-        "What fills a row: whole lines, or the sentences that lines are split into.",
+    define.integer(
+        "num_out_files",
+        None,
+        "Number of TFRecord files; chosen by corpus size if unset.",
+        lower_bound=1,
     )
-    define.string(
-        "sentence_language",
-        "en",
-        "Language whose rules split sentences with --sentences=split (ISO 639, such as en, ko, "
-        "de); languages without their own rules use those of English.",
+    define.boolean("shuffle_files", True, "Read the files in random order.")
+    define.integer(
+        "seed", 0, "Random seed; the same seed gives the same examples.", lower_bound=0
     )
-    define.boolean("overwrite", False, "Replace the data in the output directory.")
+    define.boolean("overwrite", False, "Replace the data in the output folder.")
 
 
 def _common_settings(flag_values: flags.FlagValues) -> dict[str, object]:

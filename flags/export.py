@@ -21,7 +21,7 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_string(
         "model_dir",
         None,
-        "Directory of a pre-trained model (DATA_DIR/models/NAME) or a fine-tuned one "
+        "Folder of a pre-trained model (DATA_DIR/models/NAME) or a fine-tuned one "
         "(DATA_DIR/models/NAME/finetuning_models/TASK_model_1).",
         required=True,
         **options,
@@ -29,7 +29,7 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_string(
         "export_dir",
         None,
-        "Output directory, with a subdirectory per version; its name is the model name in "
+        "Output folder, with a subfolder per version; its name is the model name in "
         "TensorFlow Serving.",
         required=True,
         **options,

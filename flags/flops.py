@@ -14,6 +14,7 @@ from electra_tf.config import choices
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.flops.report import RunFlops, count_finetuning, count_pretraining
 from electra_tf.interop.formats import pretraining_config
+from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_not_empty, check_not_input
@@ -88,7 +89,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
         for path in with_included([find_recipe(each) for each in recipes]):
             check_not_input(json, "--json", {"--recipe": path})
         vocabularies = {"--vocab_file": given.get("vocab_file")}
-        vocabularies["--data_dir"] = os.path.join(place["data_dir"], "vocab.txt")
+        vocabularies["--data_dir"] = os.path.join(place["data_dir"], VOCAB_FILE)
         check_not_input(json, "--json", {k: v for k, v in vocabularies.items() if v})
     if given.get("model_name") and not recipes and not set(given) - set(_PLACE):
         warn_once(
@@ -120,8 +121,8 @@ def _here(place: dict[str, str | None]) -> Iterator[dict[str, str | None]]:
     with tempfile.TemporaryDirectory(prefix="electra-remote-") as folder:
         local = pathlib.Path(folder)
         try:
-            if (remote / "vocab.txt").exists():
-                copies.copy_vocabulary(remote / "vocab.txt", local / "vocab.txt")
+            if (remote / VOCAB_FILE).exists():
+                copies.copy_vocabulary(remote / VOCAB_FILE, local / VOCAB_FILE)
             if name and (remote / f"models/{name}").is_dir():
                 copies.copy_description(remote / f"models/{name}", local / "models" / name)
         except OSError as error:

@@ -12,7 +12,7 @@ from electra_tf.config.phases import records_of_length
 from electra_tf.config.pretraining import TRAIN_FLAG, PretrainingConfig, default_model_dir
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.interop.formats import pretraining_config
-from electra_tf.text.vocabulary import load_model_vocabulary, load_vocabulary
+from electra_tf.text.vocabulary import VOCAB_FILE, load_model_vocabulary, load_vocabulary
 from electra_tf.util.console import use_color
 from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import split_patterns
@@ -191,10 +191,10 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
             **{name: recorded[name] for name in _RECORDED if recorded.get(name) is not None},
             **settings,
         }
-        own = os.path.join(model_dir, "vocab.txt")
+        own = os.path.join(model_dir, VOCAB_FILE)
         if "vocab_file" not in settings and os.path.exists(own):
             settings["vocab_file"] = own
-    settings.setdefault("vocab_file", os.path.join(settings["data_dir"], "vocab.txt"))
+    settings.setdefault("vocab_file", os.path.join(settings["data_dir"], VOCAB_FILE))
     path = settings["vocab_file"]
     settings.setdefault("vocab_size", load_vocabulary(path, "--vocab_file").size)
     load_model_vocabulary(path, settings["vocab_size"], "--vocab_file")
@@ -202,7 +202,7 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _default_records(data_dir: str | None) -> str | None:
-    """Returns the records of a data directory, as `PretrainingConfig.create` names them."""
+    """Returns the records of a data folder, as `PretrainingConfig.create` names them."""
     if data_dir is None:
         return None
     named = {"data_dir": data_dir, "model_name": _UNNAMED}
@@ -210,7 +210,7 @@ def _default_records(data_dir: str | None) -> str | None:
 
 
 def _data_dir(patterns: str) -> str:
-    """Returns the folder above that of the first record file, where data directories are."""
+    """Returns the folder above that of the first record file, where data folders are."""
     first = split_patterns(patterns)[0]
     if is_remote(first):
         return str(RemotePath(first).parent.parent)

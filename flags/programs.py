@@ -99,9 +99,9 @@ def build_openwebtext_pretraining_dataset() -> None:
         python build_openwebtext_pretraining_dataset.py --data-dir data \
             --max-seq-length 128 --num-processes 5
 
-    The data directory must contain openwebtext/ with the downloaded .xz archives, and the
+    The data folder must contain openwebtext/ with the downloaded .xz archives, and the
     vocabulary, vocab.txt. The archives are not extracted to disk. The TFRecords and their
-    manifest, pretrain_data.json, are written to pretrain_tfrecords/ in the data directory.
+    manifest, pretrain_data.json, are written to pretrain_tfrecords/ in the data folder.
     """
     build_pretraining_data(corpus.openwebtext_build_config(), print_line)
 
@@ -123,9 +123,9 @@ def inspect_dataset() -> None:
     """
     config = inspection.config_from_flags()
     import_tensorflow()
-    from flags import dataset_inspection
+    from flags import inspection_run
 
-    dataset_inspection.run(config)
+    inspection_run.run(config)
 
 
 @program(pretraining.define_flags, remote=pretraining.REMOTE)
@@ -157,7 +157,7 @@ def run_pretraining() -> None:
     config = pretraining.config_from_flags()
     import_tensorflow()
     from electra_tf.model_builder import model_class
-    from electra_tf.pretraining import evaluate, train
+    from electra_tf.pretraining.run import evaluate, train
     from electra_tf.training.distribution import strategies
     from flags.records import (
         count_trained_tokens,

@@ -101,7 +101,7 @@ def warn_of_trained_files(training: RecordFiles, held_out: RecordFiles) -> None:
 def warn_of_evaluated_shards(config: PretrainingConfig, evaluated: RecordFiles) -> None:
     """Warns of an evaluation on some of the training records, if these can be found.
 
-    `electra_tf.pretraining.evaluate` warns of one on all of them.
+    `electra_tf.pretraining.run.evaluate` warns of one on all of them.
     """
     try:
         training = training_records(config, discard)

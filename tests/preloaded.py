@@ -9,7 +9,7 @@ import_tensorflow()
 for name in (
     "electra_tf.inference.export.run",
     "electra_tf.interop.conversion",
-    "electra_tf.pretraining",
+    "electra_tf.pretraining.run",
     "finetune.run",
     "flags.programs",
     "flags.records",

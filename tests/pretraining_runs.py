@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 
-from electra_tf import pretraining
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.pretraining import run
 from flags.records import (
     count_trained_tokens,
     evaluated_records,
@@ -18,7 +18,7 @@ def train(
 ) -> dict[str, float]:
     """Trains, and returns the last metrics."""
     records = training_records(config, print_fn)
-    return pretraining.train(config, records, held_out_records(config), print_fn)
+    return run.train(config, records, held_out_records(config), print_fn)
 
 
 def evaluate(
@@ -26,6 +26,4 @@ def evaluate(
 ) -> dict[str, float]:
     """Evaluates the newest checkpoint, and returns its metrics."""
     counts = partial(count_trained_tokens, config)
-    return pretraining.evaluate(
-        config, evaluated_records(config), print_fn, token_counts=counts
-    )
+    return run.evaluate(config, evaluated_records(config), print_fn, token_counts=counts)

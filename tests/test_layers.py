@@ -28,12 +28,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("electra_tf.objectives", "electra_tf.pretraining_optimizer"),
     ("electra_tf.flops",),
     ("electra_tf.model_builder",),
-    (
-        "electra_tf.interop",
-        "electra_tf.pretraining_records",
-        "electra_tf.pretraining_evaluation",
-    ),
-    ("electra_tf.pretraining_setup", "electra_tf.pretraining_phases"),
+    ("electra_tf.interop",),
     ("electra_tf.pretraining", "electra_tf.inference"),
     (
         "pretrain_data.corpus",

@@ -15,7 +15,7 @@ from electra_tf.config.pretraining_fields import PretrainingFields
 from electra_tf.util.errors import UserError
 
 # Below, logits divided by it are not finite, or exceed what marks a token as not allowed.
-_LOWEST_TEMPERATURE = 1e-6
+_MIN_TEMPERATURE = 1e-6
 _POSITIVE = (
     "max_predictions_per_seq",
     "iterations_per_loop",
@@ -97,9 +97,9 @@ def _check_triton_kernels(config: PretrainingFields) -> None:
 def _check_masking_and_sampling(config: PretrainingFields) -> None:
     for name in ("temperature", "temperature_end"):
         value = getattr(config, name)
-        if value is not None and not value >= _LOWEST_TEMPERATURE:
+        if value is not None and not value >= _MIN_TEMPERATURE:
             raise UserError(
-                f"--{name} must be at least {_LOWEST_TEMPERATURE}, not {value}; "
+                f"--{name} must be at least {_MIN_TEMPERATURE}, not {value}; "
                 "--replacement=argmax takes the most likely tokens"
             )
     for name in ("mask_prob", "mask_prob_end", "length_curriculum_share"):

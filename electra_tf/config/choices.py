@@ -129,6 +129,24 @@ def resolve_choices(given: Mapping[str, Any]) -> dict[str, Any]:
             else None
         ),
     )
+    _check_combination(objective, generator, sharing)
+    choices = {
+        "objective": objective,
+        "electric_objective": objective == ELECTRIC,
+        "electra_objective": objective not in (MLM, ELECTRIC),
+        "generator_type": generator,
+        "uniform_generator": generator == UNIFORM,
+        "two_tower_generator": generator == TWO_TOWER,
+        "embedding_sharing": sharing,
+        "untied_generator": sharing != SHARE_ALL,
+        "untied_generator_embeddings": sharing == SHARE_NONE,
+    }
+    _check_synonyms(given, choices)
+    return choices
+
+
+def _check_combination(objective: str, generator: str, sharing: str) -> None:
+    """Raises UserError for choices that cannot be combined."""
     generator_flag = f"--generator_type={generator}"
     if f"{generator}_generator" in _SYNONYMS["generator_type"]:
         generator_flag += f" (or --{generator}_generator)"
@@ -154,19 +172,6 @@ def resolve_choices(given: Mapping[str, Any]) -> dict[str, Any]:
             f"--embedding_sharing={sharing} needs a masked_lm generator and a discriminator; "
             f"--objective={objective} with --generator_type={generator} does not have both"
         )
-    choices = {
-        "objective": objective,
-        "electric_objective": objective == ELECTRIC,
-        "electra_objective": objective not in (MLM, ELECTRIC),
-        "generator_type": generator,
-        "uniform_generator": generator == UNIFORM,
-        "two_tower_generator": generator == TWO_TOWER,
-        "embedding_sharing": sharing,
-        "untied_generator": sharing != SHARE_ALL,
-        "untied_generator_embeddings": sharing == SHARE_NONE,
-    }
-    _check_synonyms(given, choices)
-    return choices
 
 
 def _check_synonyms(given: Mapping[str, Any], choices: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ import numbers
 from collections.abc import Mapping
 from typing import Any
 
-from electra_tf.config.hyperparameters import VALUE_KINDS
+from electra_tf.config.hyperparameters import FLOAT_LIMIT, SIZE_LIMIT, VALUE_KINDS
 from electra_tf.util.errors import UserError, nearest_name_hint
 
 # Hidden size and number of layers of the published models (paper, Table 6).
@@ -31,8 +31,6 @@ GELUS = frozenset({"gelu", "gelu_tanh"})
 # What an encoder computes, but the shapes of its variables do not tell.
 NOT_IN_SHAPES = ("hidden_act", "layer_norm_epsilon", "num_attention_heads")
 _DROPOUT_RATES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
-# Limit of the sizes of an encoder.
-_LARGEST = 2**31
 # Accepted types of values, by the type of the field.
 _NUMBERS = {int: numbers.Integral, float: numbers.Real, str: str}
 
@@ -67,10 +65,10 @@ class EncoderConfig:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             _check_value(field.name, field.type, value)
-            if field.type is int and not 1 <= value < _LARGEST:
-                limit = "at least 1" if value < 1 else f"less than {_LARGEST}"
+            if field.type is int and not 1 <= value < SIZE_LIMIT:
+                limit = "at least 1" if value < 1 else f"less than {SIZE_LIMIT}"
                 raise UserError(f"{field.name} must be {limit}, not {value:.6g}")
-            if field.type is float and not 0 <= value < 1e30:
+            if field.type is float and not 0 <= value < FLOAT_LIMIT:
                 raise UserError(f"{field.name} must be at least 0 and finite, not {value}")
         if self.hidden_size % self.num_attention_heads:
             raise UserError(

@@ -12,13 +12,13 @@ PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 OPTIMIZERS = ("adam", "lamb")
 RANGE = "range"
 # Number of NumPy's seeds.
-MOST_SEEDS = 2**32
+MAX_SEEDS = 2**32
 # Limit of hyperparameters that models use as float32 numbers.
-_LARGEST = 1e30
+FLOAT_LIMIT = 1e30
 # Limit of hyperparameters that are sizes of tensors, whose dimensions are int32 numbers.
-_LARGEST_SIZE = 2**31
+SIZE_LIMIT = 2**31
 # Largest numbers of float32 and int64.
-_LARGEST_VALUES: Mapping[type, float] = {float: 3.4e38, int: 2**63 - 1}
+_MAX_VALUES: Mapping[type, float] = {float: 3.4e38, int: 2**63 - 1}
 # What a hyperparameter influences: the trained weights; the reported values, but not the
 # weights; neither. Synonyms of others are not compared.
 TRAINING, EVALUATION, NOTHING, SYNONYM = "training", "evaluation", "nothing", "synonym"
@@ -120,7 +120,7 @@ def _plain_value(field: dataclasses.Field, value: Any) -> Any:
         raise UserError(f"--{field.name} must be {VALUE_KINDS[kind]}, not {value!r:.80}")
     if kind is list:
         return _plain_list(field, value)
-    if kind in _LARGEST_VALUES:
+    if kind in _MAX_VALUES:
         check_range(kind, value, f"--{field.name}")
         return kind(value)
     return value
@@ -142,7 +142,7 @@ def check_range(kind: type, value: float, source: str) -> None:
         value: the number.
         source: name of the value in errors.
     """
-    limit = _LARGEST_VALUES[kind]
+    limit = _MAX_VALUES[kind]
     if not -limit <= value <= limit:  # nor NaN
         raise UserError(
             f"{source} must be {VALUE_KINDS[kind]} from {-limit:g} to {limit:g}, not "
@@ -173,16 +173,16 @@ def parse_hparams(hparams_class: type, given: Mapping[str, Any], flag: str) -> A
             value = float(value)
         if type(value) is not wanted:
             raise UserError(f"{name} in {flag} must be {VALUE_KINDS[wanted]}, not {value!r}")
-        low, high = fields[name].metadata.get(RANGE, (-_LARGEST, _LARGEST))
+        low, high = fields[name].metadata.get(RANGE, (-FLOAT_LIMIT, FLOAT_LIMIT))
         if wanted in (int, float) and not low <= value <= high:  # nor NaN
-            is_low = value < low and high == _LARGEST
+            is_low = value < low and high == FLOAT_LIMIT
             limits = f"at least {low:g}" if is_low else f"from {low:g} to {high:g}"
             raise UserError(f"{name} in {flag} must be {limits}, not {value}")
         values[name] = value
     return hparams_class(**values)
 
 
-def within(default: float, low: float, high: float = _LARGEST) -> Any:
+def within(default: float, low: float, high: float = FLOAT_LIMIT) -> Any:
     """Returns a number in the hyperparameters of an objective or masking strategy.
 
     Args:
@@ -204,8 +204,8 @@ def check_sizes(config: Any, names: Sequence[str]) -> None:
     """Raises UserError if a hyperparameter is too large for the size of a tensor."""
     for name in names:
         value = getattr(config, name)
-        if value is not None and value >= _LARGEST_SIZE:
-            raise UserError(f"--{name} must be less than {_LARGEST_SIZE}, not {value}")
+        if value is not None and value >= SIZE_LIMIT:
+            raise UserError(f"--{name} must be less than {SIZE_LIMIT}, not {value}")
 
 
 def check_not_negative(config: Any, names: Sequence[str]) -> None:
@@ -231,7 +231,7 @@ def check_seed(seed: int, num_seeds: int = 1) -> None:
         seed: value of --seed.
         num_seeds: number of seeds, each one more than the last.
     """
-    largest = MOST_SEEDS - num_seeds
+    largest = MAX_SEEDS - num_seeds
     if not 0 <= seed <= largest:
         raise UserError(f"--seed must be from 0 to {largest}, not {seed}")
 

@@ -30,6 +30,7 @@ from electra_tf.config.encoder import (
 )
 from electra_tf.config.hyperparameters import checked_values
 from electra_tf.config.pretraining_fields import PretrainingFields
+from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_model_name, check_not_empty
@@ -93,7 +94,7 @@ class PretrainingConfig(PretrainingFields):
             pretrain_tfrecords=os.path.join(
                 given["data_dir"], "pretrain_tfrecords", "pretrain_data.tfrecord*"
             ),
-            vocab_file=os.path.join(given["data_dir"], "vocab.txt"),
+            vocab_file=os.path.join(given["data_dir"], VOCAB_FILE),
             model_dir=model_dir,
             **default_results(model_dir),
         )

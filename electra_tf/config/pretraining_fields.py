@@ -43,7 +43,7 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
         influence=NOTHING,
     )
     data_dir: str = hyperparameter(
-        "", "Directory of the records, the vocabulary and the models.", influence=NOTHING
+        "", "Folder of the records, the vocabulary and the models.", influence=NOTHING
     )
     debug: bool = hyperparameter(
         False,
@@ -290,7 +290,7 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
 
     init_checkpoint: str | None = hyperparameter(
         None,
-        "Weights to initialize from: a checkpoint of this project (directory, prefix or name "
+        "Weights to initialize from: a checkpoint of this project (folder, prefix or name "
         "in DATA_DIR/models) or of the authors' code, or a Hugging Face or KerasHub folder. "
         "Model size, vocabulary and casing default to those of the checkpoint. Ignored when "
         "the run resumes.",
@@ -298,7 +298,7 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
     )
     model_dir: str | None = hyperparameter(
         None,
-        "Directory of checkpoints and logs; DATA_DIR/models/NAME if unset. A remote directory "
+        "Folder of checkpoints and logs; DATA_DIR/models/NAME if unset. A remote folder "
         "(gs://…) is staged in TMPDIR.",
         influence=NOTHING,
     )

@@ -18,6 +18,7 @@ from electra_tf.masking.base import (
 from electra_tf.masking.masked_batch import mask_batch
 from electra_tf.model.batch_types import PretrainInputs
 from electra_tf.model.randomness import Randomness
+from electra_tf.text.framing import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from electra_tf.text.vocabulary import CLS, MASK, SEP, Vocabulary
 from electra_tf.training.distribution.strategies import create_strategy
 
@@ -99,14 +100,14 @@ def _decode(
     masked = inputs.input_ids[0].numpy() == vocabulary.mask_id
     tokens = []
     before = SPECIAL
-    for position in np.flatnonzero(row["input_mask"]).tolist():
-        token = vocabulary.tokens[row["input_ids"][position]]
+    for position in np.flatnonzero(row[INPUT_MASK]).tolist():
+        token = vocabulary.tokens[row[INPUT_IDS][position]]
         state = SPECIAL if token in (CLS, SEP) else PLAIN
         if position in predicted:
             state = MASKED if masked[position] else KEPT
         joins = token.startswith(CONTINUATION_PREFIX) and state == before == PLAIN
         before = state
-        tokens.append(ExampleToken(token, state, int(row["segment_ids"][position]), joins))
+        tokens.append(ExampleToken(token, state, int(row[SEGMENT_IDS][position]), joins))
     return tokens
 
 

@@ -10,7 +10,7 @@ from electra_tf.config.resumption import changed_metrics
 from electra_tf.masking.word_list import word_list_sha256
 from electra_tf.model.randomness import Randomness
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.text.framing import NUM_SPECIAL
+from electra_tf.text.framing import INPUT_IDS, INPUT_MASK, NUM_SPECIAL
 from electra_tf.text.inspected_tokens import InspectedToken, inspected_tokens, render
 from electra_tf.text.text_inputs import single_text_inputs
 from electra_tf.text.tokenizer import Tokenizer
@@ -108,10 +108,10 @@ def inspect_sentences(
         )
     return inspected_tokens(
         vocabulary,
-        features["input_ids"].numpy(),
+        features[INPUT_IDS].numpy(),
         output.fake_data.inputs.input_ids.numpy(),
         output.discriminator.probs.numpy(),
-        features["input_mask"].numpy(),
+        features[INPUT_MASK].numpy(),
     )
 
 

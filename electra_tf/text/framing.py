@@ -9,8 +9,18 @@ from typing import NamedTuple
 
 from electra_tf.text.vocabulary import Vocabulary
 
+# The encoder's inputs, by their names in records, batches and exports.
+INPUT_IDS, INPUT_MASK, SEGMENT_IDS = ENCODER_INPUTS = (
+    "input_ids",
+    "input_mask",
+    "segment_ids",
+)
+# Segments of a pair, which `segment_ids` number.
+NUM_SEGMENTS = 2
 # Number of special tokens by number of segments.
 NUM_SPECIAL = {1: 2, 2: 3}
+# Shortest inputs of tasks and exports: room for [CLS], two [SEP]s, and some tokens.
+MIN_INPUT_LENGTH = 8
 
 
 class Framed(NamedTuple):

@@ -21,9 +21,9 @@ from electra_tf.util.paths import AnyPath, as_path
 DESCRIPTION_SUFFIX = ".tokenizer.json"
 SETTINGS = ("do_lower_case", "strip_accents")
 # Vocabularies of lowercased text have none; KoELECTRA's, which is cased, has 1.2 % of them.
-_MOST_LOST = 0.005
+_MAX_LOST = 0.005
 # Text in the language of its vocabulary has far fewer.
-MOST_UNKNOWN = 0.05
+MAX_UNKNOWN = 0.05
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -219,7 +219,7 @@ def warn_of_unknown_words(
         num_words: number of all its words, see `Vocabulary.count_words`.
         vocab_file: the vocabulary.
     """
-    if num_unknown > MOST_UNKNOWN * num_words:
+    if num_unknown > MAX_UNKNOWN * num_words:
         warn_once(
             f"{num_unknown / num_words:.1%} of the words of {where} are unknown ([UNK]): "
             f"check that {vocab_file} fits the language and the casing of the text"
@@ -268,7 +268,7 @@ def _warn_of_lost_entries(
         ),
     ):
         lost = [each for each in entries if each != normalized(each)] if name in assumed else []
-        if len(lost) > _MOST_LOST * len(entries):
+        if len(lost) > _MAX_LOST * len(entries):
             warn_once(
                 f"{len(lost):,} of the {len(entries):,} entries of {vocab_file} have {has}, "
                 f"such as {lost[-1]!r}, but {effect}: pass {flags[name]}=false if the "

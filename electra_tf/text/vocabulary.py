@@ -15,6 +15,8 @@ from electra_tf.util.paths import as_path
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 DEFAULT_FLAG = "--vocab-file"
+# Its file in a data folder, and in that of a model.
+VOCAB_FILE = "vocab.txt"
 MODEL_FLAG = "--model_dir"
 # Stands in for the token of an embedding row that has none.
 UNUSED_TOKEN = "[unused_row_{}]"

@@ -12,6 +12,7 @@ from electra_tf.model import metrics
 from electra_tf.model.batch_types import LossTerm
 from electra_tf.model.compilation import largest_divisor
 from electra_tf.model.randomness import Randomness
+from electra_tf.text.framing import INPUT_IDS
 from electra_tf.training.accumulation import sum_over_parts
 
 
@@ -79,11 +80,11 @@ def gradients_of_replica(
     """
     context = tf.distribute.get_replica_context()
     replica = context.replica_id_in_sync_group
-    num_examples = tf.shape(features["input_ids"])[0]
+    num_examples = tf.shape(features[INPUT_IDS])[0]
     first_example = replica * num_examples
     # Once for all micro-batches: random streams are indexed by rows of the global batch.
     batch = model.prepare(features, randomness=Randomness(seed, step, first_example))
-    rows = features["input_ids"].shape[0]
+    rows = features[INPUT_IDS].shape[0]
     side_by_side = largest_divisor(rows and rows // num_parts, max_side_by_side)
     count = num_parts * side_by_side
     totals = _total_weights(model, batch, count, context)

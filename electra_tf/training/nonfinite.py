@@ -8,7 +8,7 @@ import tensorflow as tf
 from electra_tf.training.variable_groups import group_of
 
 # With --on_nonfinite=skip, the run stops after so many updates left out without a break.
-MOST_IN_A_ROW = 50
+MAX_IN_A_ROW = 50
 # Metric: the number of updates left out since the last record.
 SKIPPED = "skipped_updates"
 
@@ -75,7 +75,7 @@ def describe_terms(terms: Sequence[str], skipping: bool) -> str:
     """
     names = ", ".join(term.removeprefix("train/") for term in terms)
     of_steps = any(term.startswith("train/") for term in terms)
-    return f"{names} ({MOST_IN_A_ROW} updates in a row)" if skipping and of_steps else names
+    return f"{names} ({MAX_IN_A_ROW} updates in a row)" if skipping and of_steps else names
 
 
 class WeightsCheck:

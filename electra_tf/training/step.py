@@ -18,7 +18,7 @@ from electra_tf.training.distribution.cores import parts_side_by_side, runs_on_o
 from electra_tf.training.gradients import TrainableModel, gradients_of_replica
 from electra_tf.training.layer_statistics import UpdateRatios, group_norms
 from electra_tf.training.nonfinite import (
-    MOST_IN_A_ROW,
+    MAX_IN_A_ROW,
     SKIPPED,
     WeightsCheck,
     all_finite,
@@ -50,7 +50,7 @@ class TrainingSteps:
         kernel_capability: compute capability of GPUs that run Triton's kernels where there are
             some, see `model.gpu.calls.gpu_kernels`; with `jit_compile`. None is without.
         skip_nonfinite: leave out updates that are not finite, and count them, until there are
-            `MOST_IN_A_ROW`; otherwise the first one ends `run`.
+            `MAX_IN_A_ROW`; otherwise the first one ends `run`.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class TrainingSteps:
     ) -> None:
         """Runs up to `num_steps` updates; stops after one with a non-finite loss or norm.
 
-        With `skip_nonfinite`, it stops after `MOST_IN_A_ROW` of them.
+        With `skip_nonfinite`, it stops after `MAX_IN_A_ROW` of them.
 
         Args:
             iterator: distributed iterator over the batches.
@@ -271,7 +271,7 @@ class TrainingSteps:
         if finite is not None:
             skipped = counts & ~finite
             added[f"train/{SKIPPED}"] = tf.stack([tf.cast(skipped, tf.float32) * once, once])
-            counts &= finite | (self._skipped_in_a_row >= MOST_IN_A_ROW - 1)
+            counts &= finite | (self._skipped_in_a_row >= MAX_IN_A_ROW - 1)
         if counts is not True:
             sums = {name: tf.where(counts, x, tf.zeros_like(x)) for name, x in sums.items()}
         return sums | added

@@ -14,7 +14,7 @@ import os
 # mallopt(3): parameters, and values in bytes. Larger allocations that do not fit into what is
 # free have pages of their own; others come from the arena, of which all threads share one. It
 # grows by at least so much, and shrinks if more than so much is free at its end: never.
-_MMAP_THRESHOLD, _LARGEST = -3, 32 << 20
+_MMAP_THRESHOLD, _MAX_IN_ARENA = -3, 32 << 20
 _TOP_PAD, _GROWTH = -2, 64 << 20
 _TRIM_THRESHOLD, _NEVER = -1, (1 << 31) - 1
 _ARENA_MAX, _ARENAS = -8, 1
@@ -42,7 +42,7 @@ def keep_freed_memory() -> bool:
     if mallopt is None:
         return False
     settings = {
-        _MMAP_THRESHOLD: _LARGEST,
+        _MMAP_THRESHOLD: _MAX_IN_ARENA,
         _TOP_PAD: _GROWTH,
         _TRIM_THRESHOLD: _NEVER,
         _ARENA_MAX: _ARENAS,

@@ -1,7 +1,10 @@
 """Recognizes files that are not the UTF-8 text that their names say."""
 
 import codecs
+import re
 
+# Halves of UTF-16 pairs: JSON can escape one alone, UTF-8 cannot represent it.
+LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 # Bytes at the start of a file that are enough to recognize it.
 HEAD_BYTES = 4096
 # The byte order mark of UTF-32 begins with that of UTF-16.

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 from electra_tf.util.errors import UserError
 
 _MARK = "://"
+_PROBE = "write_test.tmp"
 # `~/` at the start of a path, which may follow a comma.
 _HOME = re.compile(r"(?:^|(?<=,))~/")
 # A read of a remote file is a request over the network.
@@ -187,6 +188,13 @@ class RemotePath:
     def write_bytes(self, content: bytes) -> None:
         with _as_os_errors(self), _gfile().GFile(self._uri, "wb") as file:
             file.write(content)
+
+    def check_writable(self) -> None:
+        """Makes a folder, and writes and removes a file in it; raises OSError if it cannot."""
+        self.mkdir()
+        probe = self / _PROBE
+        probe.write_bytes(b"")
+        probe.unlink()
 
     def copy_to_local(self, target: pathlib.Path) -> None:
         with _as_os_errors(self):

@@ -15,7 +15,7 @@ import socket
 import time
 
 # Longest time that writing a file or folder is taken to need, in seconds.
-_LONGEST_S = 24 * 3600
+_MAX_SECONDS = 24 * 3600
 
 
 def temporary_path(path: str | os.PathLike) -> str:
@@ -92,7 +92,7 @@ def _container() -> str:
 
 def _is_old(entry: os.DirEntry) -> bool:
     try:
-        return time.time() - entry.stat(follow_symlinks=False).st_mtime > _LONGEST_S
+        return time.time() - entry.stat(follow_symlinks=False).st_mtime > _MAX_SECONDS
     except OSError:  # another program may have removed it meanwhile
         return False
 

@@ -4,13 +4,14 @@ import os
 
 from electra_tf.config.distribution import TPU, check_accumulation
 from electra_tf.config.hyperparameters import (
-    MOST_SEEDS,
+    MAX_SEEDS,
     check_choices,
     check_not_negative,
     check_positive,
     check_seed,
     check_sizes,
 )
+from electra_tf.text.framing import MIN_INPUT_LENGTH
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_not_input
 from finetune.config.class_weights import parse_class_weights
@@ -45,7 +46,6 @@ _NOT_NEGATIVE = (
     "lr_decay_power",
     "answerable_weight",
 )
-_SHORTEST = 8
 
 
 def check_finetuning(config: FinetuningFields) -> None:
@@ -83,9 +83,9 @@ def _check_tasks_and_trials(config: FinetuningFields) -> None:
         raise UserError(f"--task_names lists {', '.join(repeated)} more than once")
     if config.num_trials == 0:
         raise UserError("--num_trials must be positive, or negative for endless trials, not 0")
-    if config.num_trials > MOST_SEEDS:
+    if config.num_trials > MAX_SEEDS:
         raise UserError(
-            f"--num_trials must be at most {MOST_SEEDS}, because each trial has another seed, "
+            f"--num_trials must be at most {MAX_SEEDS}, because each trial has another seed, "
             f"not {config.num_trials}"
         )
     needs_number = config.num_folds is not None or config.do_predict or not config.do_train
@@ -174,9 +174,9 @@ def _check_folders(config: FinetuningFields) -> None:
 
 
 def _check_lengths_and_layers(config: FinetuningFields) -> None:
-    if config.max_seq_length < _SHORTEST:
+    if config.max_seq_length < MIN_INPUT_LENGTH:
         raise UserError(
-            f"--max_seq_length must be at least {_SHORTEST}, not {config.max_seq_length}"
+            f"--max_seq_length must be at least {MIN_INPUT_LENGTH}, not {config.max_seq_length}"
         )
     config.check_windows(config.max_seq_length)
     layers = config.encoder.num_hidden_layers

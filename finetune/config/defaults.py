@@ -11,6 +11,7 @@ from electra_tf.text.tokenizer_description import (
     check_recorded_vocabulary,
     tokenizer_settings,
 )
+from electra_tf.text.vocabulary import VOCAB_FILE
 from finetune.config.task_kinds import built_in_kinds, kinds_by_name
 from finetune.config.task_spec_parser import load_specs
 
@@ -94,7 +95,7 @@ def model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
         given.get("vocab_file")
         or saved.get("vocab_file")
         or _first_file(
-            os.path.join(model, "vocab.txt"), os.path.join(merged["data_dir"], "vocab.txt")
+            os.path.join(model, VOCAB_FILE), os.path.join(merged["data_dir"], VOCAB_FILE)
         )
     )
     if checkpoint != RANDOM_INIT:

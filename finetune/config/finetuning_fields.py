@@ -43,7 +43,7 @@ class FinetuningFields(
         "", "Name of the pre-trained model, in DATA_DIR/models.", influence=NOTHING
     )
     data_dir: str = hyperparameter(
-        "", "Directory of models/, finetuning_data/ and the vocabulary.", influence=NOTHING
+        "", "Folder of models/, finetuning_data/ and the vocabulary.", influence=NOTHING
     )
     debug: bool = hyperparameter(
         False, "Smoke test: a tiny model, a few steps on a few examples.", influence=NOTHING
@@ -259,7 +259,7 @@ class FinetuningFields(
 
     raw_data_dir: str | None = hyperparameter(
         None,
-        "Directory with one folder per task; DATA_DIR/finetuning_data if unset.",
+        "Folder with one folder per task; DATA_DIR/finetuning_data if unset.",
         influence=NOTHING,
     )
     vocab_file: str | None = hyperparameter(
@@ -269,7 +269,7 @@ class FinetuningFields(
     )
     init_checkpoint: str | None = hyperparameter(
         None,
-        "Weights to initialize from: a checkpoint of this project (directory, prefix or name "
+        "Weights to initialize from: a checkpoint of this project (folder, prefix or name "
         "in DATA_DIR/models) or of the authors' code, or a Hugging Face or KerasHub folder; "
         "DATA_DIR/models/NAME if unset. 'random' starts from random weights. With "
         "--do_train=false, the fine-tuned model to evaluate; those in MODEL_DIR if unset.",
@@ -278,11 +278,11 @@ class FinetuningFields(
     )
     model_dir: str | None = hyperparameter(
         None,
-        "Directory of the fine-tuned models; MODEL/finetuning_models/<tasks>_model if unset.",
+        "Folder of the fine-tuned models; MODEL/finetuning_models/<tasks>_model if unset.",
         influence=NOTHING,
     )
     results_dir: str | None = hyperparameter(
-        None, "Directory of the results; MODEL/results if unset.", influence=NOTHING
+        None, "Folder of the results; MODEL/results if unset.", influence=NOTHING
     )
     results_txt: str | None = hyperparameter(
         None, "Results as text; RESULTS/<tasks>_results.txt if unset.", influence=NOTHING
@@ -294,7 +294,7 @@ class FinetuningFields(
     )
     preprocessed_data_dir: str | None = hyperparameter(
         None,
-        "Directory of cached features; MODEL/finetuning_tfrecords/<tasks>_tfrecords if unset.",
+        "Folder of cached features; MODEL/finetuning_tfrecords/<tasks>_tfrecords if unset.",
         influence=NOTHING,
     )
 

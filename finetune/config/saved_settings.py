@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from electra_tf.text.framing import MIN_INPUT_LENGTH
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.config.classification_fields import ClassificationFields
@@ -15,7 +16,6 @@ from finetune.config.task_kinds import TaskKind
 
 # Key of `config.json`: number of training steps of the whole run.
 NUM_TRAIN_STEPS = "num_train_steps"
-_SHORTEST = 8
 _LENGTH = "max_seq_length"
 # Hyperparameters that may be 0 or negative.
 _ANY_NUMBER = ("window_stride", "qa_na_threshold")
@@ -84,8 +84,10 @@ def split_settings(
 
 def _check_run(settings: Mapping[str, Any], positions: int) -> None:
     length = settings.get(_LENGTH, positions)
-    if not _SHORTEST <= length <= positions:
-        raise UserError(f"{_LENGTH} must be from {_SHORTEST} to {positions}, not {length}")
+    if not MIN_INPUT_LENGTH <= length <= positions:
+        raise UserError(
+            f"{_LENGTH} must be from {MIN_INPUT_LENGTH} to {positions}, not {length}"
+        )
     for name, value in settings.items():
         is_count = type(value) is int and name not in _ANY_NUMBER
         if is_count and value < 1:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from electra_tf.config.hyperparameters import FLOAT_LIMIT
 from electra_tf.util.errors import UserError, nearest_name_hint
 from electra_tf.util.files import parse_json, read_given_text
 from finetune.config.custom_task_fields import OWN_TASK_PREFIX
@@ -158,7 +159,7 @@ class _Key(NamedTuple):
 
 def _is_number(value: Any) -> bool:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and abs(value) < 1e30  # nor NaN; far from overflow in float32
+    return is_number and abs(value) < FLOAT_LIMIT  # nor NaN; far from overflow in float32
 
 
 def _is_name(value: Any) -> bool:

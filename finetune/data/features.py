@@ -8,14 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from electra_tf.text.framing import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from electra_tf.util.files import write_atomically
 
 # One row of features: a number, or an unpadded vector with one entry per token.
 Row = dict[str, int | float | np.ndarray]
 
-INPUT_IDS = "input_ids"
-INPUT_MASK = "input_mask"
-SEGMENT_IDS = "segment_ids"
 TASK_ID = "task_id"
 
 

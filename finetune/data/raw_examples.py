@@ -1,14 +1,12 @@
 """One example of a file, and conversion of its values to texts, labels or numbers."""
 
 import json
-import re
 import unicodedata
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
+from electra_tf.util.content import LONE_SURROGATES
 from electra_tf.util.errors import UserError, nearest_name_hint
-
-_LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def column_hint(role: str, column: str, names: Collection[str]) -> str:
@@ -145,7 +143,7 @@ class RawExample(NamedTuple):
 
 def valid_text(text: str) -> str:
     """Replaces lone surrogates, valid in JSON but not in UTF-8, by U+FFFD."""
-    return _LONE_SURROGATES.sub("\ufffd", text)
+    return LONE_SURROGATES.sub("\ufffd", text)
 
 
 def brief(value: Any, limit: int = 60) -> str:

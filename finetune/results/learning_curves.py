@@ -59,7 +59,6 @@ def plot_learning_curves(
     runs = _runs(records)
     with drawing():
         from matplotlib.figure import Figure
-        from matplotlib.ticker import MaxNLocator
 
         figure = Figure(figsize=(11, 4.2), layout="constrained")
         figure.suptitle(printable(title), parse_math=False)
@@ -71,34 +70,13 @@ def plot_learning_curves(
             loss_axes.plot(steps, losses, label=name, **line, **_dots(steps))
             steps, losses = _series(run, "eval", dev_loss)
             loss_axes.plot(steps, losses, linestyle="--", alpha=0.7, **line, **_dots(steps))
-            for i, metric in enumerate(metrics):
-                steps, values = _series(run, "eval", metric)
-                dashes = _METRIC_DASHES[i % len(_METRIC_DASHES)]
-                metric_axes.plot(steps, values, linestyle=dashes, **line, **_dots(steps))
-                if i == 0 and np.isfinite(values).any():
-                    best = int(np.nanargmax(values))
-                    metric_axes.plot(
-                        steps[best],
-                        values[best],
-                        marker="o",
-                        markersize=8,
-                        color=color,
-                        markeredgecolor="black",
-                        zorder=5,
-                    )
+            _plot_metrics(metric_axes, run, metrics, line)
         loss_axes.set_ylabel("loss")
         metric_axes.set_ylabel(
             printable(metrics[0]) if len(metrics) == 1 else "dev metrics", parse_math=False
         )
         for axes in (loss_axes, metric_axes):
-            axes.set_xlabel("step")
-            axes.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
-            axes.grid(color="0.9")
-            axes.set_axisbelow(True)
-            axes.spines[["top", "right"]].set_visible(False)
-            if not any(np.isfinite(line.get_ydata()).any() for line in axes.lines):
-                axes.set_ylim(0, 1)
-                axes.text(0.5, 0.5, "nothing logged", ha="center", transform=axes.transAxes)
+            _finish_axes(axes)
         has_dev_loss = any(_series(run, "eval", dev_loss)[0].size for run in runs.values())
         _add_legends(
             loss_axes,
@@ -108,6 +86,44 @@ def plot_learning_curves(
             has_dev_loss=has_dev_loss,
         )
         save_figure(figure, path)
+
+
+def _plot_metrics(
+    axes: "Axes",
+    run: Sequence[Mapping[str, Any]],
+    metrics: Sequence[str],
+    line: Mapping[str, Any],
+) -> None:
+    """Draws the dev metrics of a run, with a dot at the best value of the first one."""
+    for i, metric in enumerate(metrics):
+        steps, values = _series(run, "eval", metric)
+        dashes = _METRIC_DASHES[i % len(_METRIC_DASHES)]
+        axes.plot(steps, values, linestyle=dashes, **line, **_dots(steps))
+        if i == 0 and np.isfinite(values).any():
+            best = int(np.nanargmax(values))
+            axes.plot(
+                steps[best],
+                values[best],
+                marker="o",
+                markersize=8,
+                color=line["color"],
+                markeredgecolor="black",
+                zorder=5,
+            )
+
+
+def _finish_axes(axes: "Axes") -> None:
+    """Draws the grid and the ticks of the steps, or a note if there are no values."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set_xlabel("step")
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
+    axes.grid(color="0.9")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    if not any(np.isfinite(line.get_ydata()).any() for line in axes.lines):
+        axes.set_ylim(0, 1)
+        axes.text(0.5, 0.5, "nothing logged", ha="center", transform=axes.transAxes)
 
 
 def _metric_names(records: Sequence[Mapping[str, Any]]) -> list[str]:

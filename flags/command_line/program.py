@@ -12,6 +12,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType, MappingProxyType
+from typing import Any
 
 from absl import app, flags
 
@@ -129,26 +130,46 @@ def run(
     # absl.app.run would parse sys.argv before the spellings are normalized.
     app.define_help_flags()
     sys.modules["__main__"].__doc__ = sys.modules["__main__"].__doc__ or ""
+    rest = _parse_command_line(aliases, remote, takes_arguments=takes_arguments)
+    values = flags.FLAGS.flag_values_dict()
+    if values.get("verbose"):
+        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
+    with _exiting_on_errors(values):
+        with (
+            _discarding_output() if values.get("quiet") else contextlib.nullcontext(),
+            local_paths(remote, flags.FLAGS, rest),
+        ):
+            status = main(rest) if takes_arguments else main()
+        sys.stdout.flush()
+    sys.exit(status or 0)
+
+
+def _parse_command_line(
+    aliases: Mapping[str, str] | None, remote: Roles, *, takes_arguments: bool
+) -> list[str]:
+    """Returns the arguments that are not flags; exits if flags are wrong, and after --help."""
     try:
-        rest = parse(sys.argv, aliases)
-        if len(rest) > 1 and not takes_arguments:
-            raise UserError(unexpected_argument_message(rest[1]))
+        _, *rest = parse(sys.argv, aliases)
+        if rest and not takes_arguments:
+            raise UserError(unexpected_argument_message(rest[0]))
         _refuse_overwriting_flagfiles(remote)
     except UserError as error:
         _exit_with_message(error, USAGE_ERROR_STATUS, hint="Try --help.")
     except SystemExit:
         sys.exit(0)  # --help: absl has printed it, and would exit with 1
-    values = flags.FLAGS.flag_values_dict()
+    return rest
+
+
+@contextlib.contextmanager
+def _exiting_on_errors(values: Mapping[str, Any]) -> Iterator[None]:
+    """Exits with the message and the status of an error; others keep their traceback.
+
+    Args:
+        values: values of the flags.
+    """
     verbose = values.get("verbose", False)
-    if verbose:
-        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
     try:
-        with (
-            _discarding_output() if values.get("quiet") else contextlib.nullcontext(),
-            local_paths(remote, flags.FLAGS, rest[1:]),
-        ):
-            status = main(rest[1:]) if takes_arguments else main()
-        sys.stdout.flush()
+        yield
     except UserError as error:
         if verbose:
             traceback.print_exc()
@@ -179,7 +200,6 @@ def run(
         if verbose:
             traceback.print_exc()
         _exit_with_message(UserError(message), USER_ERROR_STATUS)
-    sys.exit(status or 0)
 
 
 @contextlib.contextmanager

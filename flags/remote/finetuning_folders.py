@@ -11,6 +11,8 @@ from typing import Any
 
 from absl import flags
 
+from electra_tf.config.distribution import MULTI_WORKER
+from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_of
 from electra_tf.training.checkpoints.staging import staged_folder
 from electra_tf.util.errors import UserError
@@ -42,7 +44,7 @@ def staged(
         yield
         return
     name, value = next(iter(remote.items()))
-    if given.get("strategy") == "multi_worker":
+    if given.get("strategy") == MULTI_WORKER:
         raise UserError(
             f"--strategy=multi_worker needs a --{name} that all workers mount, not {value}"
         )
@@ -117,8 +119,8 @@ class _Folders:
             # Features are made again, rather than copied.
             self.local["preprocessed_data_dir"] = str(data / "features")
         with _reading("--data_dir", self._data):
-            if (remote / "vocab.txt").exists():
-                copies.copy_vocabulary(remote / "vocab.txt", data / "vocab.txt")
+            if (remote / VOCAB_FILE).exists():
+                copies.copy_vocabulary(remote / VOCAB_FILE, data / VOCAB_FILE)
             if not given.get("raw_data_dir"):
                 for task in self._tasks:
                     source = remote / "finetuning_data" / task

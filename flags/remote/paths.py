@@ -28,7 +28,6 @@ from flags.remote import copies
 ARGUMENTS = ""
 # Addresses, which are no paths.
 _ADDRESSES = ("mlflow", "tpu_name", "wandb", "workers")
-_PROBE = "write_test.tmp"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 # Between paths of a value that names several.
 _BEFORE_SCHEME = re.compile(rf",(?={_SCHEME.pattern})")
@@ -301,10 +300,7 @@ class _Workspace:
         is_folder = role is Role.OUTPUT_FOLDER
         (local if is_folder else folder).mkdir(parents=True)
         parent = remote if is_folder else remote.parent
-        parent.mkdir()
-        probe = parent / _PROBE
-        probe.write_bytes(b"")
-        probe.unlink()
+        parent.check_writable()
         # The program sees that something is there, what it is called, and of folders, such as
         # versions of an export, what they contain. Folders are not uploaded.
         if is_folder:

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
 
+from electra_tf.config.distribution import MULTI_WORKER
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.training.checkpoints.staging import staged_folder
 from electra_tf.util.errors import UserError
@@ -24,7 +25,7 @@ def staged(
     if not is_remote(folder):
         yield config
         return
-    if config.strategy == "multi_worker":
+    if config.strategy == MULTI_WORKER:
         raise UserError(
             f"--strategy=multi_worker needs a --model_dir that all workers mount, not {folder}"
         )

@@ -12,10 +12,10 @@ class CorpusBuildConfig:
     """Settings of a build of pre-training data; paths may be given as strings.
 
     Attributes:
-        corpus_dir: directory of the text: `.txt` and `.txt.gz` files at any depth, or `.xz`
+        corpus_dir: folder of the text: `.txt` and `.txt.gz` files at any depth, or `.xz`
             tar archives if `is_openwebtext`. None reads `inputs`.
         vocab_file: WordPiece vocabulary.
-        output_dir: directory of the shards and the manifest.
+        output_dir: folder of the shards and the manifest.
         max_seq_length: sequence length, in tokens.
         num_processes: number of worker processes. The examples depend on the corpus, the
             settings and `seed`, their order on this number, too.
@@ -26,7 +26,7 @@ class CorpusBuildConfig:
         strip_accents: strip accents when lowercasing; None as for `do_lower_case`.
         shuffle_files: read the files in random order instead of sorted by path.
         seed: random seed.
-        overwrite: replace data in the output directory.
+        overwrite: replace data in the output folder.
         authors_trimming: drop what does not fit into a segment, as the authors do, instead of
             continuing in the next segment or example.
         skip_unreadable: skip files and folders that cannot be read, and list them.

@@ -1,6 +1,6 @@
-"""Builds pre-training data: from files of text to a directory of TFRecord shards.
+"""Builds pre-training data: from files of text to a folder of TFRecord shards.
 
-Shards are written to a hidden directory inside the output directory. Once all are complete,
+Shards are written to a hidden folder inside the output folder. Once all are complete,
 older data is removed, and the shards and their manifest are moved into place. An error or
 interrupt before that leaves older data intact.
 """
@@ -74,7 +74,7 @@ def build_pretraining_data(
         The manifest.
 
     Raises:
-        UserError: a setting, the corpus, the vocabulary or the output directory is invalid.
+        UserError: a setting, the corpus, the vocabulary or the output folder is invalid.
             Nothing was removed or replaced.
         WorkerError: a process failed for another reason.
     """

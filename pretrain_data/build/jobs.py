@@ -21,12 +21,12 @@ class BuildJob:
         units: text to read, in order.
         config: settings of the build, with those of the tokenizer known.
         vocabulary: WordPiece vocabulary.
-        temporary_dir: directory of the shards.
+        temporary_dir: folder of the shards.
         shard_indices: shards to write.
         num_shards: number of shards of all processes.
         num_processes: number of processes that have text.
         fates: what to do with the documents of each unit, by its index; None builds all.
-        held_out_dir: directory of the held-out shards, one per process; None if nothing is
+        held_out_dir: folder of the held-out shards, one per process; None if nothing is
             held out.
     """
 

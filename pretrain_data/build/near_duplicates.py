@@ -25,7 +25,7 @@ PERMUTATIONS_FLAG = "--near_duplicate_permutations"
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)  # six times as fast as others
 # Of shingles and signatures: far longer than any that is of use, and fits in memory.
-_LONGEST = 1 << 16
+_MAX_LENGTH = 1 << 16
 _SCHEME = "affine32"
 _RECALL = 0.95
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -44,8 +44,8 @@ def check_near_duplicates(threshold: float, num_words: int, num_permutations: in
     ):
         if number < least:
             raise UserError(f"{flag} must be at least {least}, not {number}")
-        if number > _LONGEST:
-            raise UserError(f"{flag} must be at most {_LONGEST:,}, not {number:,}")
+        if number > _MAX_LENGTH:
+            raise UserError(f"{flag} must be at most {_MAX_LENGTH:,}, not {number:,}")
     _datasketch()
 
 

@@ -1,4 +1,4 @@
-"""Output directory of a build: older data stays until the new data is complete."""
+"""Output folder of a build: older data stays until the new data is complete."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ INNER_LOCK_FILE = f"{_TEMPORARY_PREFIX}lock"
 
 
 def check_output_dir(output_dir: AnyPath, overwrite: bool, flag: str) -> None:
-    """Checks that the output directory may be written.
+    """Checks that the output folder may be written.
 
     Raises:
         UserError: it is a file, or non-empty without `overwrite`.
@@ -30,21 +30,21 @@ def check_output_dir(output_dir: AnyPath, overwrite: bool, flag: str) -> None:
         exists, is_dir = output_dir.exists(), output_dir.is_dir()
     except OSError as error:
         raise UserError(
-            f"Output directory {output_dir} ({flag}) cannot be read: {error.strerror}"
+            f"Output folder {output_dir} ({flag}) cannot be read: {error.strerror}"
         ) from error
     if exists and not is_dir:
-        raise UserError(f"Output directory {output_dir} ({flag}) is a file")
+        raise UserError(f"Output folder {output_dir} ({flag}) is a file")
     present = [p for p in _entries(output_dir) if not p.name.startswith(_TEMPORARY_PREFIX)]
     if present and not overwrite:
         raise UserError(
-            f"Output directory {output_dir} ({flag}) is not empty: it contains "
+            f"Output folder {output_dir} ({flag}) is not empty: it contains "
             f"{present[0].name}. Pass another one, or --overwrite to replace its data"
         )
 
 
 @contextlib.contextmanager
 def lock_output_dir(output_dir: AnyPath, flag: str) -> Iterator[None]:
-    """Locks an output directory against other builds, by a file next to it; not a remote one.
+    """Locks an output folder against other builds, by a file next to it; not a remote one.
 
     If files cannot be made there, such as next to a mounted volume, the file is inside. The
     operating system releases the lock when the program ends, in whatever way.
@@ -65,11 +65,11 @@ def lock_output_dir(output_dir: AnyPath, flag: str) -> Iterator[None]:
     except filelock.Timeout:
         raise UserError(
             f"Another program is building records in {output_dir} (it has locked {path}): wait "
-            f"until it ends, or choose another directory with {flag}"
+            f"until it ends, or choose another folder with {flag}"
         ) from None
     except (OSError, NotImplementedError) as error:
         raise UserError(
-            f"Output directory {output_dir} ({flag}) cannot be locked: {reason_of(error)}"
+            f"Output folder {output_dir} ({flag}) cannot be locked: {reason_of(error)}"
         ) from error
     try:
         yield
@@ -78,9 +78,9 @@ def lock_output_dir(output_dir: AnyPath, flag: str) -> Iterator[None]:
 
 
 class TemporaryDir:
-    """Hidden directory inside the output directory, removed on exit.
+    """Hidden folder inside the output folder, removed on exit.
 
-    Leftovers of killed builds are removed, too, and so is the output directory if it was
+    Leftovers of killed builds are removed, too, and so is the output folder if it was
     created here and is still empty.
     """
 
@@ -99,7 +99,7 @@ class TemporaryDir:
             _make(self._path)
         except OSError as error:
             raise UserError(
-                f"Output directory {self._output_dir} ({self._flag}) cannot be written: "
+                f"Output folder {self._output_dir} ({self._flag}) cannot be written: "
                 f"{error.strerror}"
             ) from error
         self._made_output_dir = not existed
@@ -151,7 +151,7 @@ def publish(
         _move(manifest, temporary_dir, output_dir)
     except OSError as error:
         raise UserError(
-            f"Output directory {output_dir} ({flag}) cannot be written: {reason_of(error)}"
+            f"Output folder {output_dir} ({flag}) cannot be written: {reason_of(error)}"
         ) from error
 
 

@@ -28,7 +28,7 @@ TRAINED_ON, HELD_OUT, DUPLICATE, NEAR_DUPLICATE = range(4)
 DEDUPLICATE_CHOICES = ("none", "exact", "near")
 # Causes of dropped tokens.
 CAUSES = {DUPLICATE: "duplicate documents", NEAR_DUPLICATE: "near-duplicate documents"}
-_DIGEST_BYTES = 16
+DIGEST_BYTES = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +62,7 @@ class DocumentHashes(NamedTuple):
     """Documents of one unit, in the order of reading.
 
     Attributes:
-        digests: of `_DIGEST_BYTES` each.
+        digests: of `DIGEST_BYTES` each.
         text_bytes: size of each document.
         signatures: uint32 [documents with words, permutations]; None if they are not needed.
         is_signed: which documents those are, one byte each.
@@ -162,7 +162,7 @@ class _Scan:
         )
 
     def _start_document(self) -> None:
-        self._hash = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+        self._hash = hashlib.blake2b(digest_size=DIGEST_BYTES)
         self._length = 0
 
 

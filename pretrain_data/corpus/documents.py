@@ -2,14 +2,12 @@
 
 import dataclasses
 import io
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from electra_tf.util.content import LONE_SURROGATES
 from pretrain_data.corpus import blocks
 from pretrain_data.corpus.blocks import Block, read_blocks
-
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Span(NamedTuple):
@@ -133,5 +131,5 @@ def _encode(text: str) -> tuple[bytes, int]:
     try:
         return text.encode(), 0
     except UnicodeEncodeError:
-        text, num_replaced = _LONE_SURROGATE.subn("\ufffd", text)
+        text, num_replaced = LONE_SURROGATES.subn("\ufffd", text)
         return text.encode(), num_replaced

@@ -75,26 +75,26 @@ def find_corpus(
     """Finds the `.txt` and `.txt.gz` files in `corpus_dir`, recursively.
 
     If there are none, files whose names have no suffix are text: the authors' program reads
-    every file, and WikiExtractor names its output `wiki_00`. Hidden files and directories are
-    skipped; links to directories are followed.
+    every file, and WikiExtractor names its output `wiki_00`. Hidden files and folders are
+    skipped; links to folders are followed.
 
     Args:
-        corpus_dir: the directory.
+        corpus_dir: the folder.
         flag: flag to name in errors.
         skip_unreadable: list what cannot be read instead of failing.
         vocabularies: files that are no text, whatever their names.
 
     Raises:
-        UserError: the directory does not exist or contains no text.
+        UserError: the folder does not exist or contains no text.
         UnreadableError: a file or folder cannot be read.
     """
     corpus_dir = pathlib.Path(corpus_dir)
     if not corpus_dir.exists():
-        raise UserError(f"Corpus directory {corpus_dir} ({flag}) does not exist")
+        raise UserError(f"Corpus folder {corpus_dir} ({flag}) does not exist")
     if not corpus_dir.is_dir():
         raise UserError(
-            f"{flag} must be a directory of .txt or .txt.gz files; {corpus_dir} is a file. "
-            f"Pass its parent directory, or files with {INPUT_FLAG}"
+            f"{flag} must be a folder of .txt or .txt.gz files; {corpus_dir} is a file. "
+            f"Pass its parent folder, or files with {INPUT_FLAG}"
         )
     finder = _Finder(FormatOptions(flag=flag), skip_unreadable, TEXT_SUFFIXES, vocabularies)
     finder.add_folder(corpus_dir)
@@ -104,7 +104,7 @@ def find_corpus(
         num_others = len(finder.ignored) + len(finder.vocabularies)
         others = f", only {num_others} other files" if num_others else ""
         raise UserError(
-            f"Corpus directory {corpus_dir} ({flag}) contains no .txt or .txt.gz files{others}"
+            f"Corpus folder {corpus_dir} ({flag}) contains no .txt or .txt.gz files{others}"
         )
     if len(finder.empty) == len(finder.parts):
         raise UserError(

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.text.framing import Framed
+from electra_tf.text.framing import INPUT_IDS, INPUT_MASK, SEGMENT_IDS, Framed
 from electra_tf.util.errors import UserError, reason_of
 
 FILE_PREFIX = "pretrain_data.tfrecord"
@@ -43,7 +43,7 @@ class ExampleWriter:
         """Opens the shards, overwriting existing files.
 
         Args:
-            output_dir: existing directory.
+            output_dir: existing folder.
             shard_indices: shards of this writer, at least one.
             num_shards: number of shards of all writers.
             max_seq_length: padded length of every record.
@@ -112,7 +112,7 @@ class ExampleSerializer:
         self._varints = np.array(varints).view(np.uint8).reshape(vocab_size, -1)
         # Mask and segments take one byte per position. All that depends on few values is made
         # once for each.
-        self._segments_header = _feature_header(b"segment_ids", max_seq_length)
+        self._segments_header = _feature_header(SEGMENT_IDS.encode(), max_seq_length)
         self._mask = functools.cache(self._encode_mask)
         self._headers = functools.cache(self._encode_headers)
 
@@ -146,14 +146,14 @@ class ExampleSerializer:
 
     def _encode_headers(self, num_bytes_of_ids: int) -> bytes:
         """Returns what comes before the ids."""
-        header = _feature_header(b"input_ids", num_bytes_of_ids)
+        header = _feature_header(INPUT_IDS.encode(), num_bytes_of_ids)
         content = len(header) + num_bytes_of_ids + len(self._mask(0))
         content += len(self._segments_header) + self._max_seq_length
         return _header(1, content) + header
 
     def _encode_mask(self, length: int) -> bytes:
         mask = b"\1" * length + bytes(self._max_seq_length - length)
-        return _feature_header(b"input_mask", len(mask)) + mask
+        return _feature_header(INPUT_MASK.encode(), len(mask)) + mask
 
 
 def _feature_header(name: bytes, num_bytes: int) -> bytes:

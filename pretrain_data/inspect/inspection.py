@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tqdm
 
+from electra_tf.text.framing import INPUT_IDS
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.errors import UserError
 from pretrain_data.inspect.duplicates import DuplicateCounter
@@ -134,7 +135,7 @@ def _batches(
         for serialized in records.batch(_BATCH_SIZE):
             parsed = parse_records(serialized, length, vocab_size)
             batch = {name: values.numpy() for name, values in parsed.items()}
-            left = None if left is None else left - len(batch["input_ids"])
+            left = None if left is None else left - len(batch[INPUT_IDS])
             yield batch
 
 
@@ -149,7 +150,7 @@ class _Sample:
         self._seen = 0
 
     def add(self, batch: Mapping[str, np.ndarray]) -> None:
-        priorities = self._random.random(len(batch["input_ids"]))
+        priorities = self._random.random(len(batch[INPUT_IDS]))
         for i, priority in enumerate(priorities if self._size else ()):
             is_full = len(self._heap) == self._size
             if not is_full or -priority > self._heap[0][0]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from electra_tf.text.framing import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from electra_tf.text.vocabulary import Vocabulary
 
 _MAX_BINS = 16
@@ -42,10 +43,10 @@ class RecordCounts:
 
     def add_batch(self, batch: Mapping[str, np.ndarray], vocabulary: Vocabulary) -> None:
         """Counts the rows of a batch: `input_ids`, `input_mask`, `segment_ids` [n, length]."""
-        ids = batch["input_ids"]
-        real = batch["input_mask"] > 0
+        ids = batch[INPUT_IDS]
+        real = batch[INPUT_MASK] > 0
         text = real & (ids != vocabulary.cls_id) & (ids != vocabulary.sep_id)
-        second = batch["segment_ids"] == 1
+        second = batch[SEGMENT_IDS] == 1
         has_second = (real & second).any(axis=1)
         self.num_records += len(ids)
         self.num_slots += ids.size
@@ -111,8 +112,8 @@ class RecordCounts:
 
 def row_bytes(batch: Mapping[str, np.ndarray]) -> np.ndarray:
     """Returns the bytes of each row, uint8 [n, bytes]; equal rows have equal bytes."""
-    ids = np.ascontiguousarray(batch["input_ids"], np.int32)
-    marks = (batch["input_mask"] + 2 * batch["segment_ids"]).astype(np.uint8)
+    ids = np.ascontiguousarray(batch[INPUT_IDS], np.int32)
+    marks = (batch[INPUT_MASK] + 2 * batch[SEGMENT_IDS]).astype(np.uint8)
     return np.concatenate([ids.view(np.uint8), marks], axis=1)
 
 

@@ -10,11 +10,16 @@ from collections.abc import Iterator, Sequence
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
+from electra_tf.text.framing import (
+    ENCODER_INPUTS,
+    INPUT_IDS,
+    INPUT_MASK,
+    NUM_SEGMENTS,
+    SEGMENT_IDS,
+)
 from electra_tf.util.datasets import untuned
 from electra_tf.util.errors import UserError
 from pretrain_data.records.format import (
-    FEATURES,
-    NUM_SEGMENTS,
     RecordSpan,
     parse_records,
     read_span,
@@ -175,7 +180,7 @@ def _count_if_all_good(
             length = max_seq_length
             if length is None:
                 first = tf.train.Example.FromString(batch[0].numpy())
-                length = len(first.features.feature["input_ids"].int64_list.value)
+                length = len(first.features.feature[INPUT_IDS].int64_list.value)
             parse_records(batch, length, vocab_size)
             count += int(tf.size(batch))
             num_bytes += int(tf.reduce_sum(tf.strings.length(batch)))
@@ -241,25 +246,25 @@ def content_problem(
         features = tf.train.Example.FromString(record).features.feature
     except DecodeError:
         return "it is not a tf.train.Example"
-    missing = [name for name in FEATURES if name not in features]
+    missing = [name for name in ENCODER_INPUTS if name not in features]
     if missing:
         return f"it lacks the feature {missing[0]!r}"
-    for name in FEATURES:
+    for name in ENCODER_INPUTS:
         length = len(features[name].int64_list.value)
-        expected = max_seq_length or len(features["input_ids"].int64_list.value)
+        expected = max_seq_length or len(features[INPUT_IDS].int64_list.value)
         if length != expected:
             return f"its {name} has {length} integers instead of {expected}"
     if vocab_size is None:
         return None
     for name, limit in (
-        ("input_ids", vocab_size),
-        ("input_mask", 2),
-        ("segment_ids", NUM_SEGMENTS),
+        (INPUT_IDS, vocab_size),
+        (INPUT_MASK, 2),
+        (SEGMENT_IDS, NUM_SEGMENTS),
     ):
         for position, value in enumerate(features[name].int64_list.value):
             if not 0 <= value < limit:
                 least = f"from 0 to {limit - 1:,}"
-                known = f"those of the vocabulary are {least}" if name == "input_ids" else least
+                known = f"those of the vocabulary are {least}" if name == INPUT_IDS else least
                 return f"its {name} has {value:,} at position {position}; {known}"
     return None
 

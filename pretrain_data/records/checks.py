@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from electra_tf.text.framing import INPUT_IDS
 from electra_tf.text.tokenizer_description import SETTINGS, TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.errors import UserError
@@ -179,7 +180,7 @@ def recorded_length(files: Sequence[str], flag: str = DEFAULT_FLAG) -> tuple[int
             if problem:
                 continue
             example = tf.train.Example.FromString(record)
-            return len(example.features.feature["input_ids"].int64_list.value), path
+            return len(example.features.feature[INPUT_IDS].int64_list.value), path
     raise UserError(f"No readable record in {flag} ({len(files)} files, first: {files[0]})")
 
 

@@ -5,10 +5,15 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.text.framing import (
+    ENCODER_INPUTS,
+    INPUT_IDS,
+    INPUT_MASK,
+    NUM_SEGMENTS,
+    SEGMENT_IDS,
+)
 from pretrain_data.records.tfrecord_headers import ALL_RECORDS, check_lengths
 
-FEATURES = ("input_ids", "input_mask", "segment_ids")
-NUM_SEGMENTS = 2
 _READ_BYTES = 1 << 20
 
 
@@ -32,16 +37,16 @@ def parse_records(
         vocab_size: upper bound of the ids; None accepts any.
 
     Returns:
-        int32 (batch, max_seq_length) for each of `FEATURES`.
+        int32 (batch, max_seq_length) for each of `ENCODER_INPUTS`.
 
     Raises:
         InvalidArgumentError: a feature is missing or of another length, or an id is beyond
             the vocabulary. Embedding lookups on GPUs would return zeros for it.
     """
     feature = tf.io.FixedLenFeature([max_seq_length], tf.int64)
-    parsed = tf.io.parse_example(records, dict.fromkeys(FEATURES, feature))
+    parsed = tf.io.parse_example(records, dict.fromkeys(ENCODER_INPUTS, feature))
     if vocab_size is not None:
-        limits = {"input_ids": vocab_size, "input_mask": 2, "segment_ids": NUM_SEGMENTS}
+        limits = {INPUT_IDS: vocab_size, INPUT_MASK: 2, SEGMENT_IDS: NUM_SEGMENTS}
         checks = [
             tf.debugging.Assert(
                 tf.reduce_all((parsed[name] >= 0) & (parsed[name] < limit)),
@@ -51,7 +56,7 @@ def parse_records(
         ]
         with tf.control_dependencies(checks):
             parsed = {name: tf.identity(values) for name, values in parsed.items()}
-    return {name: tf.cast(parsed[name], tf.int32) for name in FEATURES}
+    return {name: tf.cast(parsed[name], tf.int32) for name in ENCODER_INPUTS}
 
 
 def read_span(

@@ -1,4 +1,4 @@
-"""`pretrain_data.json`: contents of a directory of TFRecords, and how it was built."""
+"""`pretrain_data.json`: contents of a folder of TFRecords, and how it was built."""
 
 import dataclasses
 import json
@@ -16,13 +16,13 @@ FILE_NAME = "pretrain_data.json"
 FORMAT_VERSION = 1
 # Content of the file while older records are replaced.
 _UNFINISHED = {"unfinished": True}
-# Records of held-out documents, in the directory of those to train on.
+# Records of held-out documents, in the folder of those to train on.
 HELD_OUT_DIR = "held_out"
 
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """Description of the shards in a directory.
+    """Description of the shards in a folder.
 
     Attributes:
         max_seq_length: padded length of every record.
@@ -138,7 +138,7 @@ def _write(path: AnyPath, text: str) -> None:
 
 
 def load_manifest(directory: str | AnyPath) -> Manifest | None:
-    """Reads the manifest of a directory; returns None if there is none.
+    """Reads the manifest of a folder; returns None if there is none.
 
     Raises:
         UserError: the file is not a manifest or not what was written, has another version, or

@@ -88,13 +88,9 @@ def read_pretraining_records(
     num_records = sum(counts)
     part = None
     if by_file:
-        part = _Part(counts, *shard.range(num_records), shard.worker)
+        part = _part_of_worker(counts, shard, flag)
         num_records = part.until - part.first
         start_example //= shard.num_workers
-        if not num_records:
-            raise UserError(
-                f"{flag} has {sum(counts)} records, too few for {shard.num_workers} workers"
-            )
 
     first_epoch, position = 0, start_example
     if repeat and start_example:
@@ -105,29 +101,34 @@ def read_pretraining_records(
             spans, seed, epoch, shuffle_buffer_size, deterministic, part
         )
     )
-    records = records.skip(position)
-
-    first_row, num_rows = shard.rows(batch_size)
-    if by_file:
-        batches = records.batch(num_rows, drop_remainder=True)
-    else:
-        batches = records.batch(batch_size, drop_remainder=repeat)
-        batches = batches.map(lambda batch: batch[first_row : first_row + num_rows])
-    parsed = batches.map(
+    batches = _batches_of_shard(records.skip(position), batch_size, shard, repeat)
+    batches = batches.map(
         lambda batch: parse_records(batch, max_seq_length, vocab_size),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=deterministic,
     )
+    _, num_rows = shard.rows(batch_size)
     if not repeat and pad_last_batch:
-        parsed = parsed.map(lambda batch: _pad_batch(batch, num_rows, max_seq_length))
+        batches = batches.map(lambda batch: _pad_batch(batch, num_rows, max_seq_length))
     if shard.replicas > 1:
-        parsed = parsed.rebatch(num_rows // shard.replicas, drop_remainder=True)
+        batches = batches.rebatch(num_rows // shard.replicas, drop_remainder=True)
     if repeat:
         # Tells strategies that no worker runs out of batches.
-        parsed = parsed.apply(
+        batches = batches.apply(
             tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
         )
-    return parsed.prefetch(tf.data.AUTOTUNE)
+    return batches.prefetch(tf.data.AUTOTUNE)
+
+
+def _batches_of_shard(
+    records: tf.data.Dataset, batch_size: int, shard: DataShard, repeat: bool
+) -> tf.data.Dataset:
+    """Returns batches of the worker's rows, still serialized."""
+    first_row, num_rows = shard.rows(batch_size)
+    if shard.by_file:
+        return records.batch(num_rows, drop_remainder=True)
+    batches = records.batch(batch_size, drop_remainder=repeat)
+    return batches.map(lambda batch: batch[first_row : first_row + num_rows])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,6 +139,21 @@ class _Part:
     first: int
     until: int
     worker: int
+
+
+def _part_of_worker(counts: list[int], shard: DataShard, flag: str) -> _Part:
+    """Returns the records that a worker reads of each epoch, of its own files.
+
+    Raises:
+        UserError: there are none.
+    """
+    num_records = sum(counts)
+    part = _Part(counts, *shard.range(num_records), shard.worker)
+    if part.until == part.first:
+        raise UserError(
+            f"{flag} has {num_records} records, too few for {shard.num_workers} workers"
+        )
+    return part
 
 
 def _readable_spans(

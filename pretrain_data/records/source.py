@@ -26,7 +26,7 @@ from pretrain_data.records.token_counts import MAX_EXAMPLES, count_tokens
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordFiles:
-    """Record files, to train or evaluate on (`electra_tf.pretraining_records`).
+    """Record files, to train or evaluate on (`electra_tf.pretraining.records`).
 
     Attributes:
         patterns: comma-separated files or glob patterns, by sequence length.

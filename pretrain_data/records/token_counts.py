@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from electra_tf.text.framing import INPUT_IDS, INPUT_MASK
 from electra_tf.util.console import discard
 from electra_tf.util.datasets import untuned
 from pretrain_data.records.files import DEFAULT_FLAG
@@ -47,6 +48,6 @@ def count_tokens(
     counts = np.zeros(vocab_size, np.int64)
     batches = untuned(batches.take(-(-max_examples // _BATCH_SIZE)))
     for batch in batches.as_numpy_iterator():
-        tokens = batch["input_ids"][batch["input_mask"] > 0]
+        tokens = batch[INPUT_IDS][batch[INPUT_MASK] > 0]
         counts += np.bincount(tokens, minlength=vocab_size)
     return counts

@@ -14,7 +14,7 @@ class VocabularyBuildConfig:
     """Settings of vocabulary training; paths may be given as strings.
 
     Attributes:
-        corpus_dir: directory of the text: `.txt` and `.txt.gz` files at any depth; None reads
+        corpus_dir: folder of the text: `.txt` and `.txt.gz` files at any depth; None reads
             `inputs`.
         output_file: vocabulary file to write.
         vocab_size: vocabulary size, including special tokens.

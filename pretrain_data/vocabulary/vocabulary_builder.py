@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from electra_tf.text.tokenizer import MAX_CODE_POINTS_PER_WORD
 from electra_tf.text.tokenizer_description import (
-    MOST_UNKNOWN,
+    MAX_UNKNOWN,
     TokenizerDescription,
     description_file,
     load_tokenizer_description,
@@ -93,6 +93,23 @@ def build_vocabulary(
     pieces = learn_pieces(
         word_counts, config.vocab_size, print_fn, character_coverage=config.character_coverage
     )
+    _write_vocabulary(config, pieces)
+    vocabulary = load_vocabulary(config.output_file, OUTPUT_FLAG)
+    _print_result(config, vocabulary, word_counts, time.monotonic() - start, print_fn)
+    if held_out_counts:
+        vocabularies = [vocabulary, *([second] if second else [])]
+        print_report(list(map(measure, vocabularies, held_out_counts)), print_fn)
+    return vocabulary
+
+
+def _write_vocabulary(config: VocabularyBuildConfig, pieces: Sequence[str]) -> None:
+    """Writes the vocabulary, and before it the description of its tokenizer.
+
+    A vocabulary without its description could be used with other settings.
+
+    Raises:
+        UserError: a file cannot be written.
+    """
     content = ("\n".join(pieces) + "\n").encode()
     description = TokenizerDescription(
         vocab_sha256=hashlib.sha256(content).hexdigest(),
@@ -100,7 +117,6 @@ def build_vocabulary(
         strip_accents=config.strip_accents,
     )
     try:
-        # A vocabulary without its description could be used with other settings.
         write_in_order(
             {
                 str(description_file(config.output_file)): to_json(description.to_dict()),
@@ -112,12 +128,6 @@ def build_vocabulary(
             f"Vocabulary file {config.output_file} ({OUTPUT_FLAG}) cannot be written: "
             f"{error.strerror}"
         ) from error
-    vocabulary = load_vocabulary(config.output_file, OUTPUT_FLAG)
-    _print_result(config, vocabulary, word_counts, time.monotonic() - start, print_fn)
-    if held_out_counts:
-        vocabularies = [vocabulary, *([second] if second else [])]
-        print_report(list(map(measure, vocabularies, held_out_counts)), print_fn)
-    return vocabulary
 
 
 def _find_held_out(
@@ -187,7 +197,7 @@ def _warn_of_lost_letters(
 def _check_output_file(config: VocabularyBuildConfig) -> None:
     where = f"Vocabulary file {config.output_file} ({OUTPUT_FLAG})"
     if config.output_file.is_dir():
-        raise UserError(f"{where} is a directory; pass the path of a file")
+        raise UserError(f"{where} is a folder; pass the path of a file")
     if config.output_file.exists() and not config.overwrite:
         raise UserError(
             f"{where} exists. Pass another path, or --overwrite to replace it. Records and "
@@ -248,7 +258,7 @@ def _print_result(
     print_fn: Callable[[str], None],
 ) -> None:
     coverage = measure(vocabulary, word_counts)
-    if coverage.unknown_text > MOST_UNKNOWN:
+    if coverage.unknown_text > MAX_UNKNOWN:
         num_long = sum(n for w, n in word_counts.items() if len(w) > MAX_CODE_POINTS_PER_WORD)
         print_fn(
             f"Warning: {coverage.unknown_text:.1%} of the text is in words that become [UNK], "

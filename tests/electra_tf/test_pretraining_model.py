@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import pretraining_evaluation
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.randomness import Randomness
 from electra_tf.model_builder import build_model
-from electra_tf.pretraining_evaluation import HeldOutEvaluator
+from electra_tf.pretraining import evaluation
+from electra_tf.pretraining.evaluation import HeldOutEvaluator
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 
@@ -176,7 +176,7 @@ def test_an_evaluation_in_parts_is_that_of_the_whole(make_model, monkeypatch):
     model = make_model()
     strategy = tf.distribute.get_strategy()
     whole = HeldOutEvaluator(model, strategy).run([features()] * 2, 2)
-    monkeypatch.setattr(pretraining_evaluation, "parts_side_by_side", lambda strategy: 2)
+    monkeypatch.setattr(evaluation, "parts_side_by_side", lambda strategy: 2)
     parts = HeldOutEvaluator(model, strategy).run([features()] * 2, 2)
     assert parts.values == pytest.approx(whole.values, rel=1e-5)
     for ours, theirs in zip(parts.sentences, whole.sentences, strict=True):

@@ -26,7 +26,7 @@ from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.monitoring.run_info import read_log, training_seconds
-from electra_tf.training.nonfinite import MOST_IN_A_ROW
+from electra_tf.training.nonfinite import MAX_IN_A_ROW
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import PreemptedError, UserError
@@ -278,7 +278,7 @@ def build(config):
 def test_updates_left_out_in_one_trial_do_not_count_in_the_next(make_finetuning_config):
     trainer, _, _ = build(make_finetuning_config(on_nonfinite="skip"))
     steps, _ = trainer._compiled(num_train_steps=4)
-    steps._skipped_in_a_row.assign(MOST_IN_A_ROW)  # what ends a trial
+    steps._skipped_in_a_row.assign(MAX_IN_A_ROW)  # what ends a trial
     trainer.start(seed=2)
     assert int(steps._skipped_in_a_row) == 0
 

@@ -10,7 +10,7 @@ from absl import flags as absl_flags
 
 from electra_tf.util.console import use_color
 from electra_tf.util.errors import UserError
-from flags import dataset_inspection, inspection
+from flags import inspection, inspection_run
 from flags.command_line import parsing
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -31,13 +31,13 @@ def files(tiny_data) -> str:
 @pytest.fixture
 def page(files, tmp_path):
     path = tmp_path / "page.html"
-    dataset_inspection.run(parse(files, "--examples=2", f"--html={path}"))
+    inspection_run.run(parse(files, "--examples=2", f"--html={path}"))
     return path
 
 
 def test_record_files_alone(files, tmp_path, capsys):
     # The vocabulary is found beside the folder of the records, the length in the records.
-    dataset_inspection.run(parse(files, "--examples=3", "--mask_prob=0.5", "--json=-"))
+    inspection_run.run(parse(files, "--examples=3", "--mask_prob=0.5", "--json=-"))
     report = json.loads(capsys.readouterr().out)
     assert [each["seq_length"] for each in report["files"]] == [16, 16]
     assert report["total"]["records"] == 50
@@ -46,7 +46,7 @@ def test_record_files_alone(files, tmp_path, capsys):
     for example in report["examples"]:
         predicted = [item for item in example if item["state"] in ("masked", "kept")]
         assert len(predicted) == round(len(example) / 2)
-    dataset_inspection.run(parse(files, "--examples=1", f"--json={tmp_path}/numbers.json"))
+    inspection_run.run(parse(files, "--examples=1", f"--json={tmp_path}/numbers.json"))
     printed = capsys.readouterr().out
     assert json.loads((tmp_path / "numbers.json").read_text())["total"] == report["total"]
     assert "| all | 50 |" in printed
@@ -61,7 +61,7 @@ def test_the_last_shards_may_be_empty(tiny_data, tmp_path, capsys):
     for i in (2, 3):
         (tmp_path / f"pretrain_data.tfrecord-{i}-of-4").touch()
     arguments = [f"--pretrain_tfrecords={tmp_path}/*", f"--vocab_file={tiny_data}/vocab.txt"]
-    dataset_inspection.run(parse(*arguments, "--max-seq-length=16"))
+    inspection_run.run(parse(*arguments, "--max-seq-length=16"))
     output = capsys.readouterr()
     assert "| all | 50 |" in output.out
     assert "2 of 4 files are empty, such as" in output.err
@@ -109,17 +109,17 @@ def test_bad_input_is_refused(tiny_data, files, tmp_path):
     record_file = files.partition("=")[2].replace("*", "-0-of-2")
     for flag in ("--json", "--html"):
         with pytest.raises(UserError, match=rf"{flag}=.* file that --pretrain_tfrecords reads"):
-            dataset_inspection.run(parse(files, f"{flag}={record_file}"))
+            inspection_run.run(parse(files, f"{flag}={record_file}"))
     with pytest.raises(UserError, match=r"none.txt \(--vocab_file\) does not exist"):
         parse(files, f"--vocab_file={tmp_path}/none.txt")
     with pytest.raises(UserError, match="--max_seq_length is 32, but the records have 16"):
-        dataset_inspection.run(parse(files, "--max_seq_length=32"))
+        inspection_run.run(parse(files, "--max_seq_length=32"))
     with pytest.raises(UserError, match=r"No file matches .* \(--pretrain_tfrecords\)"):
-        dataset_inspection.run(parse(f"--pretrain_tfrecords={tiny_data}/x/*"))
+        inspection_run.run(parse(f"--pretrain_tfrecords={tiny_data}/x/*"))
 
 
 def test_verify(files, capsys):
-    dataset_inspection.run(parse(files, "--verify"))
+    inspection_run.run(parse(files, "--verify"))
     printed = capsys.readouterr().out
     assert "2 files with 50 records" in printed
     assert "2 of them have no manifest" in printed
@@ -173,7 +173,7 @@ def test_the_page_in_a_browser(page, tmp_path):
 
 
 def test_verify_as_json_prints_nothing_else(files, capsys):
-    dataset_inspection.run(parse(files, "--verify", "--json=-"))
+    inspection_run.run(parse(files, "--verify", "--json=-"))
     verified = json.loads(capsys.readouterr().out)["verified"]
     assert sum(each["num_records"] for each in verified) == 50
     assert [each["in_manifest"] for each in verified] == [False, False]

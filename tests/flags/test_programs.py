@@ -263,7 +263,7 @@ BUILD = (
 
 def test_quiet_prints_errors_only(tmp_path, monkeypatch, capfd):
     records = tmp_path / "records"
-    for status, error in ((0, ""), (1, "error: Output directory")):  # it exists
+    for status, error in ((0, ""), (1, "error: Output folder")):  # it exists
         arguments = (*BUILD, f"--output-dir={records}", "--quiet")
         result = run_program(arguments, ROOT, monkeypatch, capfd)
         assert (result.returncode, result.stdout) == (status, "")

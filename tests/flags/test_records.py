@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from electra_tf.model_builder import load_checked_vocabulary
-from electra_tf.pretraining_setup import tokenizer_of
+from electra_tf.pretraining.setup import tokenizer_of
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from flags.records import (

@@ -16,7 +16,7 @@ WORDS = ("the", "boat", "and", "sea", "storm", "in", "harbour", ".", ",", "night
 
 @pytest.fixture
 def corpus_dir(tmp_path) -> pathlib.Path:
-    """Twelve documents in three files, one of them in a directory below."""
+    """Twelve documents in three files, one of them in a folder below."""
     directory = tmp_path / "corpus"
     (directory / "below").mkdir(parents=True)
     for number, name in enumerate(["a.txt", "b.txt", "below/c.txt"]):

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 import tensorflow as tf
 
 from electra_tf.text.cached_tokenizer import CorpusTokenizer
-from electra_tf.text.framing import Framed
+from electra_tf.text.framing import ENCODER_INPUTS, Framed
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from pretrain_data.build.corpus_builder import build_examples
 from pretrain_data.corpus.readers.text_files import TextPart
 from pretrain_data.examples.example_writer import ExampleSerializer
 from pretrain_data.examples.trimming_builder import TrimmingExampleBuilder
-from pretrain_data.records.format import FEATURES, parse_records
+from pretrain_data.records.format import parse_records
 from tests.reference.result import CheckResult, guarded
 
 # do_lower_case and strip_accents to a tokenizer.
@@ -140,7 +140,7 @@ def _compare_shards(
         serialized = serializer.serialize(ours)
         for i, (record, example) in enumerate(zip(records, ours, strict=True)):
             padded = _padded(example, length)
-            if any(read[name][i].numpy().tolist() != padded[name] for name in FEATURES):
+            if any(read[name][i].numpy().tolist() != padded[name] for name in ENCODER_INPUTS):
                 return f"{path.name}: record {i} differs"
             theirs = tf.train.Example.FromString(record)
             if tf.train.Example.FromString(serialized[i]) != theirs:

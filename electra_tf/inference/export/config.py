@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from electra_tf.text.framing import MIN_INPUT_LENGTH
 from electra_tf.util.errors import UserError, nearest_name_hint
 from electra_tf.util.paths import convert_paths
 
@@ -28,8 +29,6 @@ EXTRAS = {
 }
 # The component that `top_k` applies to.
 GENERATOR = "generator"
-# [CLS], a pair of tokens and its [SEP]s.
-MIN_SEQ_LENGTH = 8
 
 
 def is_version(name: str) -> bool:
@@ -45,7 +44,7 @@ class ExportConfig:
 
     Attributes:
         model_dir: folder of a pre-trained or fine-tuned model.
-        export_dir: directory with one folder per version; its name is that of the served
+        export_dir: folder with one subfolder per version; its name is that of the served
             model.
         component: "discriminator", "generator", "embeddings" or a fine-tuned task; None is
             the discriminator or the first task.
@@ -74,9 +73,10 @@ class ExportConfig:
         convert_paths(self, "export_dir")
         if self.format not in FORMATS:
             raise UserError(f"--format must be one of {', '.join(FORMATS)}, not {self.format}")
-        if self.max_seq_length is not None and self.max_seq_length < MIN_SEQ_LENGTH:
+        if self.max_seq_length is not None and self.max_seq_length < MIN_INPUT_LENGTH:
             raise UserError(
-                f"--max_seq_length must be at least {MIN_SEQ_LENGTH}, not {self.max_seq_length}"
+                f"--max_seq_length must be at least {MIN_INPUT_LENGTH}, not "
+                f"{self.max_seq_length}"
             )
         for name in ("version", "top_k"):
             value = getattr(self, name)

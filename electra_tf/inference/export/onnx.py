@@ -26,7 +26,7 @@ def write_onnx(servable: Servable, directory: pathlib.Path, model_name: str) -> 
 
     Args:
         servable: the model, in float32.
-        directory: existing directory.
+        directory: existing folder.
         model_name: unused.
     """
     del model_name

@@ -21,8 +21,8 @@ from electra_tf.inference.export.config import (
 )
 from electra_tf.inference.export.servable import Servable, ServableLoader
 from electra_tf.text.tokenizer_description import SETTINGS, tokenizer_settings
+from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.training.checkpoints.authors_files import refuse_authors_checkpoint
-from electra_tf.training.checkpoints.checkpoint_directory import VOCAB_FILE
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.extras import import_extra
@@ -72,7 +72,7 @@ def version_to_write(export_dir: pathlib.Path, version: int | None) -> int:
     """Returns the version number of a new export.
 
     Args:
-        export_dir: export directory; need not exist.
+        export_dir: export folder; need not exist.
         version: requested version; None is the one after the highest.
 
     Raises:

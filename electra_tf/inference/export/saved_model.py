@@ -47,7 +47,7 @@ def write_saved_model(servable: Servable, directory: pathlib.Path, model_name: s
 
     Args:
         servable: the model.
-        directory: new directory of the SavedModel.
+        directory: new folder of the SavedModel.
         model_name: name of the model on a server.
     """
     save_signatures(trace_signatures(servable), directory)
@@ -159,7 +159,7 @@ def write_warmup_requests(directory: pathlib.Path, model_name: str, servable: Se
     """Writes requests for both signatures, with short and maximum-length rows.
 
     Args:
-        directory: directory of the SavedModel.
+        directory: folder of the SavedModel.
         model_name: name of the model on a server.
         servable: the model.
     """

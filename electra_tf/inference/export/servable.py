@@ -17,7 +17,7 @@ from electra_tf.model.kernels import CastKernels, without_fusion
 from electra_tf.text.text_inputs import EncoderInputs, token_strings
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.tokenizer_description import TokenizerDescription
-from electra_tf.training.checkpoints.checkpoint_directory import VOCAB_FILE
+from electra_tf.text.vocabulary import VOCAB_FILE
 
 ServedOutputs = dict[str, tf.Tensor]
 TEXT_SIGNATURE, TOKENS_SIGNATURE = "serving_default", "tokens"

@@ -65,7 +65,7 @@ def write_stablehlo(servable: Servable, directory: pathlib.Path, model_name: str
 
     Args:
         servable: the model, in float32.
-        directory: existing directory.
+        directory: existing folder.
         model_name: unused.
     """
     del model_name

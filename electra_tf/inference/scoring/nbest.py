@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+from electra_tf.config.hyperparameters import FLOAT_LIMIT
 from electra_tf.inference.scoring.config import WORD_ERRORS
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
@@ -104,7 +105,11 @@ def _hypothesis(item: Any) -> Hypothesis:
 
 
 def _score(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e30:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not abs(value) < FLOAT_LIMIT
+    ):
         raise ValueError(f"{value!r:.40} is not a score")
     return float(value)
 

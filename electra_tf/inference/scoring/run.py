@@ -25,6 +25,7 @@ from electra_tf.inference.scoring.scorer import Scorer, TextScore, compiles_all
 from electra_tf.text.framing import NUM_SPECIAL, frame
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.tokenizer_description import warn_of_unknown_words
+from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.distribution.cores import cores_of, limit_operation_threads
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.console import warn_once
@@ -46,44 +47,13 @@ def run(config: ScoringConfig, print_fn: Callable[[str], None] = print) -> None:
         UserError: the input is invalid, the output file cannot be written, or the model's
             probabilities are not finite; nothing has been written.
     """
-    check_output_file(config.output_file, "--output_file")
-    if config.output_file.exists() and not config.overwrite:
-        raise UserError(
-            f"--output_file={config.output_file} exists: pass another path, or --overwrite"
-        )
-    inputs = ("text_file", "nbest_file", "tune_nbest_file")
-    given = {f"--{name}": getattr(config, name) for name in inputs}
-    check_not_input(config.output_file, "--output_file", given)
+    _check_output(config)
     vocabulary = model_builder.load_checked_vocabulary(config.model)
     texts = _read_texts(config.text_file) if config.text_file else []
-    lists = read_nbest_lists(config.nbest_file, "--nbest_file") if config.nbest_file else []
-    tuning = (
-        read_nbest_lists(config.tune_nbest_file, "--tune_nbest_file")
-        if config.tune_nbest_file
-        else []
-    )
-    if tuning:
-        require_reference(tuning)
-    if any(nbest.reference is not None for nbest in [*lists, *tuning]):
-        import_extra("jiwer", "scoring", "The error rate of lists with references")
-    elif lists and config.nbest_metric != WORD_ERRORS:
-        warn_once(
-            f"--nbest_metric={config.nbest_metric} has no effect: no list of --nbest_file has "
-            "a reference"
-        )
+    lists, tuning = _read_lists(config)
     if config.method == ELECTRA:
         check_recorded_replacements(config.model, f"--method={ELECTRA}")
-    if not compiles_all(keras.DTypePolicy(config.model.precision).compute_dtype):
-        limit_operation_threads()
-    strategy = create_strategy(config.model)  # before TensorFlow computes anything
-    model, step, checkpoint = model_builder.load_model(config.model, vocabulary, strategy)
-    scorer = create_scorer(
-        model,
-        config.method,
-        config.batch_size,
-        cores_of(strategy),
-        num_candidates=config.num_candidates,
-    )
+    scorer, step, checkpoint = _load_scorer(config, vocabulary)
     tokenizer = Tokenizer(vocabulary, config.model.do_lower_case, config.model.strip_accents)
     encoder = _TextEncoder(tokenizer, config.model.max_seq_length, config.truncate)
     # All of them first: a text that is too long is refused before any is scored.
@@ -102,21 +72,74 @@ def run(config: ScoringConfig, print_fn: Callable[[str], None] = print) -> None:
     else:
         weight = config.nbest_weight
         if tuning:
-            scores = _by_list(tuning, _score(scorer, tuning_rows, checkpoint))
-            weight = tune_weight(tuning, scores, config.nbest_metric)
+            plls = _by_list(tuning, _score(scorer, tuning_rows, checkpoint))
+            weight = tune_weight(tuning, plls, config.nbest_metric)
             print_fn(
                 f"Weight {weight:g} has the lowest {config.nbest_metric} on --tune_nbest_file."
             )
-        scores = _by_list(lists, _score(scorer, list_rows, checkpoint))
-        _write_lists(config, lists, scores, weight)
-        if any(nbest.reference is not None for nbest in lists):
-            rates = error_rates(lists, scores, weight, config.nbest_metric)
-            named = ", ".join(f"{name} {rate:.2%}" for name, rate in rates.items())
-            print_fn(f"{config.nbest_metric.upper()}: {named}")
+        plls = _by_list(lists, _score(scorer, list_rows, checkpoint))
+        _write_lists(config, lists, plls, weight)
+        _print_error_rates(config, lists, plls, weight, print_fn)
     if encoder.num_truncated:
         length = config.model.max_seq_length
         print_fn(f"{encoder.num_truncated} texts were truncated to {length} tokens.")
     print_fn(f"Scores: {config.output_file}")
+
+
+def _check_output(config: ScoringConfig) -> None:
+    """Raises UserError if the scores cannot be written, or would replace a file."""
+    check_output_file(config.output_file, "--output_file")
+    if config.output_file.exists() and not config.overwrite:
+        raise UserError(
+            f"--output_file={config.output_file} exists: pass another path, or --overwrite"
+        )
+    inputs = ("text_file", "nbest_file", "tune_nbest_file")
+    given = {f"--{name}": getattr(config, name) for name in inputs}
+    check_not_input(config.output_file, "--output_file", given)
+
+
+def _read_lists(config: ScoringConfig) -> tuple[list[NBestList], list[NBestList]]:
+    """Returns the n-best lists to score, and those to tune the weight on.
+
+    Raises:
+        UserError: a list is malformed, has no reference to tune on, or needs a package.
+    """
+    lists = read_nbest_lists(config.nbest_file, "--nbest_file") if config.nbest_file else []
+    tuning = (
+        read_nbest_lists(config.tune_nbest_file, "--tune_nbest_file")
+        if config.tune_nbest_file
+        else []
+    )
+    if tuning:
+        require_reference(tuning)
+    if _has_reference([*lists, *tuning]):
+        import_extra("jiwer", "scoring", "The error rate of lists with references")
+    elif lists and config.nbest_metric != WORD_ERRORS:
+        warn_once(
+            f"--nbest_metric={config.nbest_metric} has no effect: no list of --nbest_file has "
+            "a reference"
+        )
+    return lists, tuning
+
+
+def _has_reference(lists: Sequence[NBestList]) -> bool:
+    return any(nbest.reference is not None for nbest in lists)
+
+
+def _load_scorer(config: ScoringConfig, vocabulary: Vocabulary) -> tuple[Scorer, int, str]:
+    """Returns the scorer of the latest checkpoint, the checkpoint's step, and its path."""
+    if not compiles_all(keras.DTypePolicy(config.model.precision).compute_dtype):
+        limit_operation_threads()
+    strategy = create_strategy(config.model)  # before TensorFlow computes anything
+    model, step, checkpoint = model_builder.load_model(config.model, vocabulary, strategy)
+    scorer = create_scorer(
+        model,
+        config.method,
+        config.batch_size,
+        cores_of(strategy),
+        num_candidates=config.num_candidates,
+    )
+    return scorer, step, checkpoint
 
 
 class _TextEncoder:
@@ -276,3 +299,16 @@ def _print_accuracies(
     if count and correct:
         rates = (f"{name} {sum(counts) / count:.2%}" for name, counts in correct.items())
         print_fn(f"Tokens predicted from all others: {', '.join(rates)}")
+
+
+def _print_error_rates(
+    config: ScoringConfig,
+    lists: Sequence[NBestList],
+    plls: Sequence[Sequence[float]],
+    weight: float,
+    print_fn: Callable[[str], None],
+) -> None:
+    if _has_reference(lists):
+        rates = error_rates(lists, plls, weight, config.nbest_metric)
+        named = ", ".join(f"{name} {rate:.2%}" for name, rate in rates.items())
+        print_fn(f"{config.nbest_metric.upper()}: {named}")

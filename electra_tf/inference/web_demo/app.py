@@ -66,10 +66,24 @@ def _create_app(
 ) -> Flask:
     app = Flask(__name__)
     app.json = _FiniteJSON(app)
+    app.config["MAX_CONTENT_LENGTH"] = _max_request_bytes(config, tasks)
+    _check_hosts(app, config)
+    _add_page(app, config, inspector, tasks)
+    if inspector is not None:
+        _add_tokens(app, config, inspector)
+    _add_tasks(app, config, tasks)
+    _describe_errors(app, config)
+    _add_headers(app)
+    return app
+
+
+def _max_request_bytes(config: DemoConfig, tasks: Mapping[str, TaskModel]) -> int:
     texts = max([_MIN_TEXTS_PER_REQUEST, *(len(task.input_names) for task in tasks.values())])
-    app.config["MAX_CONTENT_LENGTH"] = (
-        texts * _BYTES_PER_CHARACTER * config.max_characters + _BYTES_AROUND
-    )
+    return texts * _BYTES_PER_CHARACTER * config.max_characters + _BYTES_AROUND
+
+
+def _check_hosts(app: Flask, config: DemoConfig) -> None:
+    """Refuses requests to other host names, as those of DNS rebinding."""
 
     @app.before_request
     def check_host() -> tuple[Response, int] | None:
@@ -80,22 +94,19 @@ def _create_app(
             error=f"This server does not answer to the host name {name!r}; see --allowed_hosts"
         ), 421
 
+
+def _add_page(
+    app: Flask,
+    config: DemoConfig,
+    inspector: TokenInspector | None,
+    tasks: Mapping[str, TaskModel],
+) -> None:
     @app.get("/")
     def page() -> str:
-        # Texts, then lists, which are given as lines.
-        inputs = {
-            name: {
-                text: is_list
-                for is_list in (False, True)
-                for text in task.input_names
-                if (text in task.list_names) == is_list
-            }
-            for name, task in tasks.items()
-        }
         return render_template(
             "page.html",
             has_tokens=inspector is not None,
-            tasks=inputs,
+            tasks={name: _inputs_of_form(task) for name, task in tasks.items()},
             tokenizers={
                 name: _describe_tokenizer(model.tokenizer)
                 for name, model in {"": inspector, **tasks}.items()
@@ -104,16 +115,28 @@ def _create_app(
             max_characters=config.max_characters,
         )
 
-    if inspector is not None:
 
-        @app.post("/api/tokens")
-        def tokens() -> Response:
-            (text,) = _texts(("text",), config.max_characters)
-            found = inspector.inspect(text)
-            if len(found) >= inspector.max_tokens:
-                return jsonify(tokens=found, limit=inspector.max_tokens)
-            return jsonify(tokens=found)
+def _inputs_of_form(task: TaskModel) -> dict[str, bool]:
+    """Returns whether each input is a list, given as lines; texts come first."""
+    return {
+        text: is_list
+        for is_list in (False, True)
+        for text in task.input_names
+        if (text in task.list_names) == is_list
+    }
 
+
+def _add_tokens(app: Flask, config: DemoConfig, inspector: TokenInspector) -> None:
+    @app.post("/api/tokens")
+    def tokens() -> Response:
+        (text,) = _texts(("text",), config.max_characters)
+        found = inspector.inspect(text)
+        if len(found) >= inspector.max_tokens:
+            return jsonify(tokens=found, limit=inspector.max_tokens)
+        return jsonify(tokens=found)
+
+
+def _add_tasks(app: Flask, config: DemoConfig, tasks: Mapping[str, TaskModel]) -> None:
     @app.post("/api/tasks/<name>")
     def task(name: str) -> Response | tuple[Response, int]:
         if name not in tasks:
@@ -121,6 +144,10 @@ def _create_app(
         names = tasks[name].input_names
         texts = _texts(names, config.max_characters)
         return jsonify(tasks[name].answer(**dict(zip(names, texts, strict=True))))
+
+
+def _describe_errors(app: Flask, config: DemoConfig) -> None:
+    """Makes the answer to a request that fails JSON with a message."""
 
     @app.errorhandler(UserError)
     def refuse(error: UserError) -> tuple[Response, int]:
@@ -136,12 +163,12 @@ def _create_app(
             return jsonify(error=message), 408
         return jsonify(error=message), error.code
 
+
+def _add_headers(app: Flask) -> None:
     @app.after_request
     def secure(response: Response) -> Response:
         response.headers.update(_HEADERS)
         return response
-
-    return app
 
 
 def _describe_tokenizer(tokenizer: TokenizerDescription) -> str:

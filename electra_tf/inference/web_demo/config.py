@@ -17,9 +17,9 @@ class DemoConfig:
     """Models to show, and the address of the page.
 
     Attributes:
-        discriminator, generator: export directories, whose latest version is served; or
+        discriminator, generator: export folders, whose latest version is served; or
             None.
-        tasks: export directories of fine-tuned tasks, by task name.
+        tasks: export folders of fine-tuned tasks, by task name.
         host: address to listen on.
         port: port to listen on; 0 picks a free one.
         allowed_hosts: names, besides `host`, under which browsers may ask for the page.

@@ -11,6 +11,7 @@ import tensorflow as tf
 from electra_tf.inference.export.config import SAVED_MODEL, is_version
 from electra_tf.inference.export.saved_model import EXTRA_FOLDER, check_checksums
 from electra_tf.inference.export.servable import DESCRIPTION_FILE, TOKENIZER_FILE
+from electra_tf.text.framing import NUM_SPECIAL
 from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import read_json
@@ -29,10 +30,6 @@ _KINDS = {
     "choice": "multiple_choice",
 }
 _MIN_CHOICES = 2
-# Special tokens of a single text, [CLS] and [SEP].
-_NUM_SPECIAL = 2
-# Special tokens of a pair.
-_MOST_SPECIAL = 3
 # Syllables, which become up to three letters where accents are stripped.
 _HANGUL = re.compile("[\uac00-\ud7a3]")
 # A further token at the end of a text.
@@ -57,7 +54,7 @@ class ExportedModel:
         description: settings of the servable; empty for exports of older versions.
 
     Args:
-        export_dir: directory with one subdirectory per version.
+        export_dir: folder with one subfolder per version.
         flag: flag to name in errors.
 
     Raises:
@@ -191,7 +188,7 @@ class TokenInspector:
 def _num_read(model: ExportedModel) -> int:
     """Returns the number of tokens that a model reads of a text."""
     long = model.answer(text="a " * _LONGER_THAN_MODELS)
-    return int(long["num_tokens"]) - _NUM_SPECIAL
+    return int(long["num_tokens"]) - NUM_SPECIAL[1]
 
 
 class TaskModel:
@@ -222,7 +219,7 @@ class TaskModel:
         if description.get("long_text") == "windows":
             self._truncated = []
         limits = [description[name] for name in _LENGTHS if name in description]
-        self._limit = min(limits) - _MOST_SPECIAL if limits else None
+        self._limit = min(limits) - NUM_SPECIAL[2] if limits else None
 
     def answer(self, **texts: str) -> dict[str, Any]:
         """Returns "kind", the outputs for one row of texts, and its lists.

@@ -10,7 +10,7 @@ NORM_TILE_SIZE, NORM_WARPS = 2048, 4
 NORM_BACKWARD_TILE_SIZE, NORM_BACKWARD_WARPS, NORM_BACKWARD_STAGES = 512, 1, 4
 # Wide rows have fewer programs, since each writes sums as wide; with fewer rows than these,
 # sums would be a large part of what a program writes.
-NORM_BACKWARD_PROGRAMS, NORM_BACKWARD_WIDE_PROGRAMS, NORM_BACKWARD_LEAST_ROWS = 2112, 1056, 8
+NORM_BACKWARD_PROGRAMS, NORM_BACKWARD_WIDE_PROGRAMS, NORM_BACKWARD_MIN_ROWS = 2112, 1056, 8
 GELU_TILE_SIZE, GELU_COLUMNS, GELU_WARPS = 1024, 128, 4
 GELU_BACKWARD_TILE_SIZE, GELU_BACKWARD_PROGRAMS = 2048, 4224
 GELU_BACKWARD_WARPS, GELU_BACKWARD_STAGES = 8, 3
@@ -89,7 +89,7 @@ def norm_backward(rows: int, width: int) -> RowTiles:
     columns = _next_power_of_two(width)
     tile_rows = max(1, NORM_BACKWARD_TILE_SIZE // columns)
     most = NORM_BACKWARD_WIDE_PROGRAMS if columns > 512 else NORM_BACKWARD_PROGRAMS
-    steps = divide(max(divide(rows, most), NORM_BACKWARD_LEAST_ROWS), tile_rows)
+    steps = divide(max(divide(rows, most), NORM_BACKWARD_MIN_ROWS), tile_rows)
     programs = divide(rows, tile_rows * steps)
     warps = NORM_BACKWARD_WARPS
     # Wider ones would not fit into the shared memory of every GPU.

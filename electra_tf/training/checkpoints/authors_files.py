@@ -6,6 +6,7 @@ The authors go on from a released checkpoint by putting its files into DATA_DIR/
 import os
 import re
 
+from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_names, checkpoint_steps
 from electra_tf.util.errors import UserError
 
@@ -42,7 +43,7 @@ def refuse_authors_checkpoint(folder: str, vocab_file: str | None = None) -> Non
     if not has_only_authors_checkpoint(folder):
         return
     folder = folder.rstrip("/")
-    beside = os.path.join(folder, "vocab.txt")
+    beside = os.path.join(folder, VOCAB_FILE)
     vocabulary = "" if os.path.exists(beside) else f" --vocab_file {vocab_file or 'VOCAB'}"
     raise UserError(
         f"{folder} has a checkpoint of the authors' code, {authors_checkpoint(folder)}, and "

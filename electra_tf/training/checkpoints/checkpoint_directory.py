@@ -20,6 +20,7 @@ from electra_tf.text.tokenizer_description import (
     hash_vocabulary,
     write_tokenizer_description,
 )
+from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.training.checkpoints.checkpoint_files import (
     checkpoint_path,
     newest_whole,
@@ -34,7 +35,6 @@ from electra_tf.util.paths import as_path, is_remote
 from electra_tf.util.plain_paths import plain_path
 from electra_tf.util.seals import sealed
 
-VOCAB_FILE = "vocab.txt"
 _MAX_DIFFERENCES_SHOWN = 20
 
 

@@ -30,7 +30,6 @@ from electra_tf.util.paths import RemotePath, is_remote
 from electra_tf.util.signals import TERMINATIONS, discard_closed_terminal, handling
 
 SECONDS_BETWEEN_COPIES = 30.0
-_PROBE = "write_test.tmp"
 _LEFT = ".left-"
 _TEMPORARY = (".tmp", UNFINISHED, ".lock")
 _FINAL_ATTEMPTS = 3
@@ -193,11 +192,8 @@ class Mirror:
                 self._copied[name] = _version(target)
 
     def check_writable(self) -> None:
-        """Writes and removes a file; raises OSError if that is refused."""
-        self._remote.mkdir()
-        probe = self._remote / _PROBE
-        probe.write_bytes(b"")
-        probe.unlink()
+        """Raises OSError if the remote folder cannot be written."""
+        self._remote.check_writable()
 
     def upload(self) -> None:
         """Copies what has changed, checkpoints last, and removes what is no longer there.

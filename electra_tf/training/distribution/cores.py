@@ -8,7 +8,7 @@ from electra_tf.config.distribution import ONE_DEVICE, DistributionConfig
 
 # Parts of a batch that inference computes at once; each is an execution of the graph. More than
 # two cores have not been measured.
-_MOST_PARTS = 8
+_MAX_PARTS = 8
 # Parts of a training batch that are computed at once; more have not been measured.
 _TRAINING_PARTS = 2
 # Largest hidden size of models that are trained so. ELECTRA-base is not faster with small
@@ -28,9 +28,9 @@ def cores_of(strategy: tf.distribute.Strategy) -> int:
     """Returns how many parts of a batch to compute side by side; 1 unless on one CPU.
 
     These are the cores of this process, unless TF_NUM_INTEROP_THREADS says otherwise; at most
-    `_MOST_PARTS`.
+    `_MAX_PARTS`.
     """
-    return min(_num_cores(), _MOST_PARTS) if runs_on_one_cpu(strategy) else 1
+    return min(_num_cores(), _MAX_PARTS) if runs_on_one_cpu(strategy) else 1
 
 
 def parts_side_by_side(strategy: tf.distribute.Strategy) -> int:

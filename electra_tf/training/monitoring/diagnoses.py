@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from electra_tf.text.tokenizer_description import MOST_UNKNOWN
+from electra_tf.text.tokenizer_description import MAX_UNKNOWN
 from electra_tf.training.variable_groups import GRADIENT_NORM, UPDATE_RATIO
 
 # Number of consecutive training records that must agree on a diagnosis.
@@ -19,21 +19,21 @@ RECORDS = 3
 _GENERATOR_FROM, _RECALL_FROM, _AUC_FROM = 0.25, 0.25, 0.5
 # The generator is at the most frequent token below this multiple of that token's share.
 _UNIGRAM_FACTOR = 1.15
-_LOWEST_RECALL = 0.01
+_MIN_RECALL = 0.01
 # Fraction of the entropy of the replaced share. A discriminator with a loss above it has
 # learned nothing but this share.
 _ENTROPY_FACTOR = 0.97
-_LOWEST_AUC = 0.55
+_MIN_AUC = 0.55
 # A discriminator that uses token frequencies only has an AUC within a token of 0.5. It is
 # judged only if its AUC is high.
-_HIGH_AUC, _LOWEST_WITHIN_TOKEN, _EVALUATIONS = 0.65, 0.52, 2
+_HIGH_AUC, _MIN_WITHIN_TOKEN, _EVALUATIONS = 0.65, 0.52, 2
 # Fraction of the masking rate below which hardly any token is replaced.
-_LOWEST_REPLACED = 0.1
+_MIN_REPLACED = 0.1
 # Ratio of the gradient norm to the median of the earlier records, and how many of these are
 # needed.
 _EXPLOSION, _EARLIER_RECORDS = 10.0, 5
 # Update-to-weight ratios; about 0.001 is typical.
-_LARGEST_UPDATE, _SMALLEST_UPDATE = 0.1, 1e-5
+_MAX_UPDATE, _MIN_UPDATE = 0.1, 1e-5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ def entropy(share: float) -> float:
 
 def unknown_words(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diagnosis | None:
     """Many words of the records are unknown."""
-    if facts.unknown_share is None or facts.unknown_share <= MOST_UNKNOWN:
+    if facts.unknown_share is None or facts.unknown_share <= MAX_UNKNOWN:
         return None
     return Diagnosis(
         "unknown words",
@@ -110,7 +110,7 @@ def few_replaced_tokens(
     """Hardly any token is replaced."""
     if not facts.mask_prob:
         return None
-    lowest = _LOWEST_REPLACED * facts.mask_prob
+    lowest = _MIN_REPLACED * facts.mask_prob
     streak = _streak(records, lambda r: r["replaced_share"] < lowest, ("replaced_share",))
     if streak is None:
         return None
@@ -149,7 +149,7 @@ def always_original(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Di
 
     def nothing_found(record: Mapping[str, Any]) -> bool:
         floor = _ENTROPY_FACTOR * entropy(record["replaced_share"])
-        return record["disc_recall"] < _LOWEST_RECALL and record["disc_loss"] >= floor > 0
+        return record["disc_recall"] < _MIN_RECALL and record["disc_loss"] >= floor > 0
 
     names = ("disc_recall", "disc_loss", "replaced_share")
     streak = _streak(_from(records, _RECALL_FROM, facts), nothing_found, names)
@@ -169,7 +169,7 @@ def always_original(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Di
 def auc_at_chance(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diagnosis | None:
     """The discriminator does not tell replaced tokens from original ones."""
     late = _from(records, _AUC_FROM, facts)
-    streak = _streak(late, lambda r: r["disc_auc"] < _LOWEST_AUC, ("disc_auc",))
+    streak = _streak(late, lambda r: r["disc_auc"] < _MIN_AUC, ("disc_auc",))
     if streak is None:
         return None
     return Diagnosis(
@@ -188,7 +188,7 @@ def detection_by_frequency(
 
     def by_frequency(record: Mapping[str, Any]) -> bool:
         within = record["disc_auc_within_token"]
-        return record["disc_auc"] >= _HIGH_AUC and within < _LOWEST_WITHIN_TOKEN
+        return record["disc_auc"] >= _HIGH_AUC and within < _MIN_WITHIN_TOKEN
 
     names = ("disc_auc", "disc_auc_within_token")
     late = _from(evaluations, _AUC_FROM, facts)
@@ -236,7 +236,7 @@ def large_updates(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diag
 
     def is_large(record: Mapping[str, Any]) -> bool:
         largest = _largest(record, UPDATE_RATIO)
-        return largest is not None and largest[1] > _LARGEST_UPDATE
+        return largest is not None and largest[1] > _MAX_UPDATE
 
     # Also of earlier records: at the end, the learning rate has decayed to 0.
     ends = range(len(records), RECORDS - 1, -1)
@@ -263,7 +263,7 @@ def small_updates(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diag
         largest = _largest(record, UPDATE_RATIO)
         highest = max(highest, largest[1] if largest else 0.0)
         count += largest is not None
-        if highest >= _SMALLEST_UPDATE:
+        if highest >= _MIN_UPDATE:
             return None
     # All records must agree: towards the end, the learning rate decays to 0.
     if count < RECORDS:

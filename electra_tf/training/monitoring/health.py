@@ -26,7 +26,7 @@ from electra_tf.training.monitoring.diagnoses import (
 )
 
 # Number of records of each kind that a watch keeps.
-_MOST_RECORDS = 1000
+_MAX_RECORDS = 1000
 
 
 def facts_of(
@@ -141,7 +141,7 @@ class HealthWatch:
     def _keep(self, record: Mapping[str, Any]) -> None:
         kept = self._by_kind.setdefault(record.get("kind", ""), [])
         kept.append(dict(record))
-        if len(kept) > _MOST_RECORDS:
+        if len(kept) > _MAX_RECORDS:
             del kept[1 : len(kept) // 2 : 2]
 
     def _diagnose(self) -> list[Diagnosis]:

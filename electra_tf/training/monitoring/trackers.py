@@ -19,7 +19,7 @@ from electra_tf.util.files import read_json, read_object, to_json, write_atomica
 IDS_FILE = "trackers.json"
 PROJECTS, FOLDER, SETTINGS = "projects", "folder", "settings"
 # Number of values whose logging a tracker confirms at the end.
-_MOST_PENDING = 1000
+_MAX_PENDING = 1000
 # In names of MLflow, which allows few others.
 _NOT_IN_MLFLOW = re.compile(r"[^\w.:\- ]")
 WANDB, MLFLOW = "wandb", "mlflow"
@@ -193,7 +193,7 @@ class MlflowTracker:
             self._client.update_run(run_id, status="RUNNING")
         self.run_id: str = run_id
         # The last values, of which MLflow raises errors only when it is asked.
-        self._pending: collections.deque[Any] = collections.deque(maxlen=_MOST_PENDING)
+        self._pending: collections.deque[Any] = collections.deque(maxlen=_MAX_PENDING)
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Logs finite values of a step."""

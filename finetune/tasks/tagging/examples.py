@@ -9,9 +9,8 @@ from finetune.config.task_kinds import TOKEN
 from finetune.data.features import DataReport
 from finetune.data.file_readers import read_records
 from finetune.data.raw_examples import RawExample
+from finetune.tasks.base import TRAIN
 from finetune.tasks.tagging.spans import BIOES, is_tag, span_tags, tag_spans
-
-TRAIN = "train"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,9 +8,9 @@ from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.data.features import DataReport
 from finetune.data.file_readers import are_indices, is_number, read_text, split_lines
+from finetune.tasks.base import TRAIN
 from finetune.tasks.text.examples import InputExample, Label, LabelParser
 
-TRAIN = "train"
 MALFORMED = "row with a wrong number of columns, left out"
 EMPTY_TEXT = "empty text"
 LABELS_UNREAD = "file to predict with labels, read in the format of dev"

@@ -19,6 +19,7 @@ from pretrain_data.build.config import CorpusBuildConfig
 from pretrain_data.build.corpus_builder import CorpusBuilder
 from pretrain_data.build.jobs import BuildResult
 from pretrain_data.build.selection import (
+    DIGEST_BYTES,
     DUPLICATE,
     DocumentHashes,
     ScanJob,
@@ -32,7 +33,6 @@ from pretrain_data.build.units import Unit
 # Outputs of the functions besides the main one.
 DIGESTS, RESULTS = "digests", "results"
 _KEY_BITS = 64
-_DIGEST_BYTES = 16
 
 
 class Place(NamedTuple):
@@ -48,7 +48,7 @@ class ShardKey(NamedTuple):
     Attributes:
         directory: of the shard.
         index: of the shard.
-        count: number of shards in the directory.
+        count: number of shards in the folder.
         held_out: whether its examples are held out.
     """
 
@@ -106,8 +106,8 @@ class HashDocuments:
         index, place = element
         hashes = hash_unit(read_unit(self._units_file, place), self._config)
         for number in range(len(hashes.text_bytes)):
-            start = number * _DIGEST_BYTES
-            digest = hashes.digests[start : start + _DIGEST_BYTES]
+            start = number * DIGEST_BYTES
+            digest = hashes.digests[start : start + DIGEST_BYTES]
             yield tagged(DIGESTS, (digest, (index, number)))
         yield index, hashes
 

@@ -21,8 +21,8 @@ class BuildPlan:
         units: the corpus.
         num_disk_bytes: size of the corpus on disk.
         num_shards: number of shards of examples to train on.
-        temporary_dir: directory of the shards.
-        held_out_dir: directory of the held-out shards; None if nothing is held out.
+        temporary_dir: folder of the shards.
+        held_out_dir: folder of the held-out shards; None if nothing is held out.
         print_fn: prints a message.
     """
 

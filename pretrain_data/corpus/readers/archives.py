@@ -66,7 +66,7 @@ class ArchivePart:
 
         Raises:
             UnreadableError: the archive is damaged or cannot be read.
-            UserError: it contains a link, a device, or a path outside the target directory.
+            UserError: it contains a link, a device, or a path outside the target folder.
         """
         position = 0
         try:
@@ -98,15 +98,15 @@ class ArchivePart:
         problem = None
         path = pathlib.PurePosixPath(member.name.replace("\\", "/"))
         if path.is_absolute() or ".." in path.parts or ":" in (path.parts or ("",))[0]:
-            problem = "would be extracted outside the target directory"
+            problem = "would be extracted outside the target folder"
         elif member.issym() or member.islnk():
             problem = f"is a link to {member.linkname!r}"
         elif not (member.isreg() or member.isdir()):
-            problem = "is neither a file nor a directory"
+            problem = "is neither a file nor a folder"
         if problem:
             raise UserError(
                 f"Archive {self.path} (--data-dir): member {member.name!r} {problem}. "
-                "Such members are rejected; remove the archive from the directory or repack "
+                "Such members are rejected; remove the archive from the folder or repack "
                 "it without the member"
             )
 
@@ -121,13 +121,13 @@ def find_archives(
         none without `skip_unreadable`.
 
     Raises:
-        UserError: the directory does not exist or contains no archive.
-        UnreadableError: the directory or an archive cannot be read.
+        UserError: the folder does not exist or contains no archive.
+        UnreadableError: the folder or an archive cannot be read.
     """
     directory = pathlib.Path(directory)
     if not directory.is_dir():
         raise UserError(
-            f"{directory} does not exist; {flag} must be the directory that contains "
+            f"{directory} does not exist; {flag} must be the folder that contains "
             f"{directory.name}/ with the .xz archives"
         )
     try:

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import pretraining
 from electra_tf.config.phases import Stage, training_phases
 from electra_tf.interop.formats import make_format
 from electra_tf.interop.native_models import PRETRAINING
 from electra_tf.model.randomness import Randomness
+from electra_tf.pretraining import run
 from electra_tf.training.learning_rate import StagedSchedule, WarmupPolynomialDecay
 from electra_tf.util.errors import UserError
 from flags.records import training_records
 from tests import pretraining_runs
 from tests.conftest import VOCAB_SIZE, make_record
 from tests.electra_tf.objectives.numpy_losses import TWO_STAGE
-from tests.electra_tf.test_pretraining import log_records, quiet, weights_of
+from tests.electra_tf.pretraining.test_run import log_records, quiet, weights_of
 
 
 def test_phases_end_where_a_stage_or_a_length_does(make_config):
@@ -178,14 +178,14 @@ def test_masking_weighs_tokens_by_their_counts_in_the_records(
     make_config, tiny_data, monkeypatch
 ):
     built = []
-    original = pretraining.create_training_state
+    original = run.create_training_state
 
     def create(*arguments):
         state = original(*arguments)
         built.append(state[0])
         return state
 
-    monkeypatch.setattr(pretraining, "create_training_state", create)
+    monkeypatch.setattr(run, "create_training_state", create)
     config = make_config(masking="strategic", num_train_steps=1)
     pretraining_runs.train(config, quiet)
     expected = np.zeros(VOCAB_SIZE, np.int64)

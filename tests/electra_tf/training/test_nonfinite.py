@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import LossTerm
-from electra_tf.pretraining import _non_finite_error
+from electra_tf.pretraining.run import _non_finite_error
 from electra_tf.training.distribution.strategies import create_strategy
-from electra_tf.training.nonfinite import MOST_IN_A_ROW, WeightsCheck, describe_terms
+from electra_tf.training.nonfinite import MAX_IN_A_ROW, WeightsCheck, describe_terms
 from electra_tf.training.optimizer import make_optimizer
 from electra_tf.training.step import TrainingSteps
 
@@ -121,7 +121,7 @@ def test_too_many_in_a_row_end_the_run():
     bad = dict.fromkeys(range(10, 120), NAN) | {20: 1.0}
     run = start(bad, skip_nonfinite=True)
     run.steps.run(run.batches, 120)
-    assert int(run.step.numpy()) == 21 + MOST_IN_A_ROW
+    assert int(run.step.numpy()) == 21 + MAX_IN_A_ROW
     assert "train/loss" in run.steps.non_finite_terms()
     assert run.steps.non_finite_weights() == []
     assert "loss (50 updates in a row)" in describe_terms(["train/loss"], skipping=True)
@@ -129,13 +129,13 @@ def test_too_many_in_a_row_end_the_run():
 
 def test_a_new_start_counts_from_none():
     """Trials share compiled steps: one that ended after so many is no part of the next."""
-    run = start(dict.fromkeys(range(MOST_IN_A_ROW + 2), NAN), skip_nonfinite=True)
-    run.steps.run(run.batches, MOST_IN_A_ROW)
+    run = start(dict.fromkeys(range(MAX_IN_A_ROW + 2), NAN), skip_nonfinite=True)
+    run.steps.run(run.batches, MAX_IN_A_ROW)
     assert "train/loss" in run.steps.non_finite_terms()
     run.steps.reset()
     run.steps.run(run.batches, 2)
     assert run.steps.non_finite_terms() == []
-    assert int(run.step.numpy()) == MOST_IN_A_ROW + 2
+    assert int(run.step.numpy()) == MAX_IN_A_ROW + 2
     assert metrics.finalize(run.steps.read_metrics())["train/skipped_updates"] == 2
 
 

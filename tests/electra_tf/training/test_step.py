@@ -1,4 +1,7 @@
-"""The training step: batches in parts, scaled losses; test_pretraining.py has whole runs."""
+"""The training step: batches in parts, and scaled losses.
+
+`tests/electra_tf/pretraining/test_run.py` has whole runs.
+"""
 
 import dataclasses
 import types

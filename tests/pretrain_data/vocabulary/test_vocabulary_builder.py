@@ -244,7 +244,7 @@ def test_bad_settings_are_refused_before_anything_is_written(text_dir):
     with pytest.raises(UserError, match="contains no words"):
         build(text_dir)
     assert not (text_dir.parent / "out").exists()
-    with pytest.raises(UserError, match=r"\(--output-file\) is a directory"):
+    with pytest.raises(UserError, match=r"\(--output-file\) is a folder"):
         build(text_dir, name=str(text_dir))
     with pytest.raises(
         UserError, match=r"--output-file=.* cannot be written: .*Not a directory"

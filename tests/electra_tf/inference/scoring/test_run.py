@@ -16,7 +16,7 @@ from electra_tf.inference.scoring.scorer import TextScore
 from electra_tf.util.errors import UserError
 from tests import pretraining_runs
 from tests.conftest import tiny_settings
-from tests.electra_tf.test_pretraining import quiet
+from tests.electra_tf.pretraining.test_run import quiet
 
 
 @pytest.fixture(scope="module")

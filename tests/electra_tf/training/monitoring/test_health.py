@@ -181,7 +181,7 @@ def test_a_watch_reports_a_diagnosis_once_and_sums_up_at_the_end():
 
 
 def test_a_watch_of_a_long_run_keeps_few_records(monkeypatch):
-    monkeypatch.setattr(health, "_MOST_RECORDS", 50)
+    monkeypatch.setattr(health, "_MAX_RECORDS", 50)
     facts = RunFacts(num_train_steps=200_000, num_warmup_steps=200, unigram_accuracy=0.07)
     (healthy,) = [r for r in HEALTHY if r["kind"] == "train" and r["step"] == 1000]
     watch = HealthWatch(facts)

@@ -91,8 +91,8 @@ def test_other_files_beside_archives_are_warned_of(tmp_path, capsys):
         (("C:\\outside.txt", b"x"), "would be extracted outside"),
         (member("link", tarfile.SYMTYPE, "/etc/passwd"), "is a link to '/etc/passwd'"),
         (member("link", tarfile.LNKTYPE, "a.txt"), r"is a link to 'a\.txt'"),
-        (member("pipe", tarfile.FIFOTYPE), "is neither a file nor a directory"),
-        (member("device", tarfile.CHRTYPE), "is neither a file nor a directory"),
+        (member("pipe", tarfile.FIFOTYPE), "is neither a file nor a folder"),
+        (member("device", tarfile.CHRTYPE), "is neither a file nor a folder"),
     ],
 )
 def test_dangerous_members_are_refused(tmp_path, bad_member, problem):

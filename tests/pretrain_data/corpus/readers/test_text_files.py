@@ -61,7 +61,7 @@ def test_missing_or_empty_corpus_is_refused(tmp_path):
     (tmp_path / "a.txt").write_text("")
     with pytest.raises(UserError, match=r"All 1 text files in .* are empty"):
         find_corpus(tmp_path)
-    with pytest.raises(UserError, match=r"must be a directory .*a\.txt is a file"):
+    with pytest.raises(UserError, match=r"must be a folder .*a\.txt is a file"):
         find_corpus(tmp_path / "a.txt")
 
 

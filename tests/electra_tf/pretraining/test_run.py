@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import model_builder, pretraining
+from electra_tf import model_builder
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.resumption import changed_metrics
 from electra_tf.model_builder import model_class
+from electra_tf.pretraining import run
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.workers import Workers
@@ -260,7 +261,7 @@ def test_statistics_of_a_start_without_a_checkpoint_are_not_taken(make_config, m
         taken.append(statistics)
         raise StopError
 
-    monkeypatch.setattr(pretraining, "open_log", open_log)
+    monkeypatch.setattr(run, "open_log", open_log)
     config = make_config()
     write_run_info(config.model_dir, [], {"unigram_accuracy": 1.0, "unknown_share": 1.0})
     with pytest.raises(StopError):

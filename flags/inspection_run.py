@@ -6,8 +6,14 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from electra_tf.config.pretraining import TRAIN_FLAG
-from electra_tf.inference.masked_examples import legend, load_masking, masked_examples, render
+from electra_tf.config.pretraining import TRAIN_FLAG, PretrainingConfig
+from electra_tf.inference.masked_examples import (
+    ExampleToken,
+    legend,
+    load_masking,
+    masked_examples,
+    render,
+)
 from electra_tf.text.vocabulary import Vocabulary, load_model_vocabulary, load_vocabulary
 from electra_tf.util.files import check_not_input, to_json, write_atomically
 from flags.inspection import STANDARD_OUTPUT, InspectionConfig
@@ -41,13 +47,7 @@ def run(config: InspectionConfig) -> None:
     if config.verify:
         _verify(config, files, vocabulary)
         return
-    longest = _longest(files)
-    length, _ = recorded_length(longest, TRAIN_FLAG)
-    model = config.model(length)
-    if "max_seq_length" in config.settings:
-        check_sequence_length(longest, model.max_seq_length, TRAIN_FLAG)
-    check_vocabulary(files, vocabulary, TRAIN_FLAG)
-    check_built_files(files, skip_bad_records=model.skip_bad_records)
+    model = _checked_model(config, files, vocabulary)
     masking = None
     if config.examples:
         of_model = load_model_vocabulary(model.vocab_file, model.vocab_size, "--vocab_file")
@@ -67,21 +67,28 @@ def run(config: InspectionConfig) -> None:
         report["masking"] = {"masking": model.masking, "mask_prob": model.mask_prob}
         report["examples"] = [[item._asdict() for item in each] for each in examples]
     if config.json != STANDARD_OUTPUT:
-        print(format_report(report), end="")
-        if examples:
-            print(
-                f"\nExamples, --masking={model.masking}, --mask_prob={model.mask_prob}. "
-                f"{legend(color=config.color)}"
-            )
-        for example in examples:
-            print(f"\n  {render(example, color=config.color)}")
+        _print_report(config, model, report, examples)
     _write_json(config, report)
     if config.html:
-        title = f"Records of {common_folder(report) or os.curdir}"
-        content = render_page(report, report.get("examples", []), title)
-        write_atomically(config.html, content)
-        if config.json != STANDARD_OUTPUT:
-            print(f"\nWritten to {config.html}")
+        _write_page(config, report)
+
+
+def _checked_model(
+    config: InspectionConfig, files: Sequence[str], vocabulary: Vocabulary
+) -> PretrainingConfig:
+    """Returns the run that would be trained on the records.
+
+    Raises:
+        UserError: they are incomplete, or of another length or vocabulary.
+    """
+    longest = _longest(files)
+    length, _ = recorded_length(longest, TRAIN_FLAG)
+    model = config.model(length)
+    if "max_seq_length" in config.settings:
+        check_sequence_length(longest, model.max_seq_length, TRAIN_FLAG)
+    check_vocabulary(files, vocabulary, TRAIN_FLAG)
+    check_built_files(files, skip_bad_records=model.skip_bad_records)
+    return model
 
 
 def _longest(files: Sequence[str]) -> Sequence[str]:
@@ -109,9 +116,33 @@ def _verify(config: InspectionConfig, files: Sequence[str], vocabulary: Vocabula
         )
 
 
+def _print_report(
+    config: InspectionConfig,
+    model: PretrainingConfig,
+    report: dict[str, Any],
+    examples: Sequence[Sequence[ExampleToken]],
+) -> None:
+    print(format_report(report), end="")
+    if examples:
+        print(
+            f"\nExamples, --masking={model.masking}, --mask_prob={model.mask_prob}. "
+            f"{legend(color=config.color)}"
+        )
+    for example in examples:
+        print(f"\n  {render(example, color=config.color)}")
+
+
 def _write_json(config: InspectionConfig, content: dict[str, Any]) -> None:
     if config.json == STANDARD_OUTPUT:
         sys.stdout.write(to_json(content).decode())
     elif config.json:
         write_atomically(config.json, to_json(content))
         print(f"\nWritten to {config.json}")
+
+
+def _write_page(config: InspectionConfig, report: dict[str, Any]) -> None:
+    title = f"Records of {common_folder(report) or os.curdir}"
+    content = render_page(report, report.get("examples", []), title)
+    write_atomically(config.html, content)
+    if config.json != STANDARD_OUTPUT:
+        print(f"\nWritten to {config.html}")

@@ -12,9 +12,9 @@ from electra_tf.config.phases import Phase, Stage, steps_by_length, training_pha
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.recorded_settings import Change
 from electra_tf.config.resumption import DATA
-from electra_tf.pretraining_evaluation import HeldOutEvaluator, HeldOutResult
+from electra_tf.pretraining.evaluation import HeldOutEvaluator, HeldOutResult
+from electra_tf.pretraining.records import PretrainingRecords, batches_of
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.pretraining_records import PretrainingRecords, batches_of
 from electra_tf.text.inspected_tokens import inspected_tokens
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.distribution.context import TRAIN_BATCH_SIZE

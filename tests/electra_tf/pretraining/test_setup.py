@@ -17,7 +17,7 @@ from electra_tf.config.recorded_settings import Change
 from electra_tf.config.resumption import changes_of_resumed_run
 from electra_tf.flops.counting import model_flops_per_step
 from electra_tf.objectives.two_stage import TwoStage
-from electra_tf.pretraining_setup import (
+from electra_tf.pretraining.setup import (
     _warn_of_few_predictions,
     _warn_of_long_warmup,
     _warn_of_one_segment,

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from electra_tf.config.phases import Phase, Stage
 from electra_tf.config.recorded_settings import Change
-from electra_tf.pretraining_evaluation import HeldOutResult
-from electra_tf.pretraining_phases import (
+from electra_tf.pretraining.evaluation import HeldOutResult
+from electra_tf.pretraining.phases import (
     PretrainingPhases,
     describe_moved_position,
     held_out_batches,

@@ -30,9 +30,10 @@ from electra_tf.flops.gpu_peaks import peak_bfloat16_flops
 from electra_tf.interop.initialization import initialize_from_checkpoint, resume_authors_run
 from electra_tf.interop.variable_names import encoder_variables, named_variables
 from electra_tf.masking.word_list import word_list_sha256
+from electra_tf.pretraining.records import PretrainingRecords
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.pretraining_optimizer import schedule_of
-from electra_tf.pretraining_records import PretrainingRecords
+from electra_tf.text.framing import NUM_SEGMENTS
 from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.checkpoints.authors_files import (
@@ -67,8 +68,6 @@ from electra_tf.util.temporaries import remove_folder
 _SAMPLED_EXAMPLES = 1000
 # Files of a run in its folder, beside checkpoints and its vocabulary.
 _FILES_OF_RUNS = ("checkpoint", CONFIG_FILE, LOG_FILE, SENTENCES_FILE, RUN_INFO_FILE)
-# Segments of a record, which its segment_ids number.
-_NUM_SEGMENTS = 2
 
 
 def tokenizer_of(config: PretrainingConfig, vocabulary: Vocabulary) -> TokenizerDescription:
@@ -289,10 +288,10 @@ def warn_of_trained_on(config: PretrainingConfig, records: PretrainingRecords) -
 
 def _warn_of_one_segment(encoder: EncoderConfig) -> None:
     """Warns of a model that does not tell the second segment of a record."""
-    if encoder.type_vocab_size < _NUM_SEGMENTS:
+    if encoder.type_vocab_size < NUM_SEGMENTS:
         warn_once(
             f"type_vocab_size={encoder.type_vocab_size} in --model_hparam_overrides: records "
-            f"have {_NUM_SEGMENTS} segments, and tokens of the second one get no segment "
+            f"have {NUM_SEGMENTS} segments, and tokens of the second one get no segment "
             "embedding"
         )
 

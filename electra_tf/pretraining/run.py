@@ -1,8 +1,12 @@
 """Pre-training from batches to checkpoints, and evaluation of checkpoints."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
 
 from electra_tf.config.hyperparameters import NOTHING
 from electra_tf.config.nonfinite import SKIP
@@ -30,15 +34,15 @@ from electra_tf.model_builder import (
     load_model,
     model_class,
 )
-from electra_tf.pretraining_evaluation import HeldOutEvaluator, write_results
-from electra_tf.pretraining_phases import (
+from electra_tf.pretraining.evaluation import HeldOutEvaluator, write_results
+from electra_tf.pretraining.phases import (
     PretrainingPhases,
     describe_moved_position,
     evaluate_batches,
     held_out_batches,
 )
-from electra_tf.pretraining_records import PretrainingRecords
-from electra_tf.pretraining_setup import (
+from electra_tf.pretraining.records import PretrainingRecords
+from electra_tf.pretraining.setup import (
     data_statistics,
     describe_held_out,
     describe_run,
@@ -51,6 +55,7 @@ from electra_tf.pretraining_setup import (
     tokenizer_of,
     warn_of_trained_on,
 )
+from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.checkpoints.authors_files import has_own_checkpoint
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
@@ -63,7 +68,7 @@ from electra_tf.training.distribution.context import (
 from electra_tf.training.distribution.cores import share_cores
 from electra_tf.training.distribution.gpus import prepare_kernels
 from electra_tf.training.loop import Intervals, run_loop, training_values
-from electra_tf.training.monitoring.log import TrainLog, format_metrics
+from electra_tf.training.monitoring.log import SilentLog, TrainLog, format_metrics
 from electra_tf.training.monitoring.run_info import DATA as DATA_STATISTICS
 from electra_tf.training.monitoring.run_info import read_run_info
 from electra_tf.training.monitoring.trackers import check_trackers
@@ -135,56 +140,28 @@ def _train(
     context: DistributionContext,
     print_fn: PrintFn,
 ) -> dict[str, float]:
-    strategy, workers, preemption = context
+    workers = context.workers
     if config.debug:
         remove_debug_run(config.model_dir, workers)
     settings = run_settings(config, vocabulary, records, workers.count, eval_records)
     workers.require_equal(
         {name: settings.get(name) for name in (DATA, VOCABULARY, WORDS, HELD_OUT)}
     )
-    changes: list[Change] = []
-    unrecorded: list[str] = []
-    if has_own_checkpoint(config.model_dir):
-        changes = changes_of_resumed_run(config, settings)
-        unrecorded = unrecorded_settings(config)
-    model, optimizer, step = create_training_state(
-        config, vocabulary, strategy, records.token_counts
-    )
-    checkpoints = CheckpointDirectory(
-        config.model_dir, model, step, optimizer, config.keep_checkpoint_max, workers
-    )
-    resumed = restore(config, model, optimizer, step, checkpoints, print_fn)
-    workers.require_equal_weights(
-        model.variables, checkpoints.latest or config.init_checkpoint or config.model_dir
-    )
+    start = _load_start(config, vocabulary, records, settings, context, print_fn)
+    model, optimizer, step, checkpoints = start[:4]
     first_step = int(step.numpy())
-    if resumed:
-        require_same_stage(type(model), config, changes, first_step)
-    if config.init_checkpoint and not first_step and workers.is_chief:
-        start = config.init_checkpoint
-        saved = saved_hyperparameters(start, needs_vocabulary=False)
-        warn_of_longer_training(saved, config.max_seq_length, "--max_seq_length", start)
     describe_run(config, model, vocabulary, records, eval_records, context, print_fn)
-    if resumed:
-        print_fn(f"Resuming from {checkpoints.latest}, step {first_step}.")
-    moved = describe_moved_position(config, model.stages(), changes, first_step, records)
-    for line in (*describe_changes(changes, unrecorded), *moved):
-        print_fn(line)
+    _describe_start(config, start, records, print_fn)
     if workers.is_chief:
-        warn_of_other_held_out(changes, first_step)
+        warn_of_other_held_out(start.changes, first_step)
     if first_step >= config.num_train_steps:
         print_fn(f"Nothing to do: all {config.num_train_steps} steps are done.")
         return {}
-    # On all workers, which must all refuse records without text.
-    statistics = read_run_info(config.model_dir).get(DATA_STATISTICS)
-    # Those of an earlier start without a checkpoint may be of other data.
-    is_known = resumed and bool(statistics)
-    if not is_known or {DATA, VOCABULARY} & {each.name for each in changes}:
-        statistics = data_statistics(config, vocabulary, records)
-    origin = kept_origin(config) if resumed else {}
+    statistics = _statistics(config, vocabulary, records, start)
+    origin = kept_origin(config) if start.resumed else {}
     checkpoints.write_description({**settings, **origin}, vocabulary.path)
     log = open_log(config, settings, statistics, first_step, context)
-    log.settings(first_step, [each for each in changes if each.influence != NOTHING])
+    log.settings(first_step, [each for each in start.changes if each.influence != NOTHING])
     phases = PretrainingPhases(
         config,
         vocabulary,
@@ -193,7 +170,7 @@ def _train(
         step,
         records,
         eval_records,
-        strategy,
+        context.strategy,
         log,
         print_fn,
     )
@@ -209,18 +186,110 @@ def _train(
         ),
         checkpoints=checkpoints,
         log=log,
-        preemption=preemption,
+        preemption=context.preemption,
         summarize=partial(training_values, optimizer=optimizer),
         diverged=partial(_non_finite_error, skipping=config.on_nonfinite == SKIP),
         evaluate=phases.evaluate if eval_records is not None else None,
     )
+    _describe_outputs(checkpoints, log, print_fn)
+    return result.values
+
+
+class _Start(NamedTuple):
+    """What a run starts from.
+
+    `resumed` says that it is a checkpoint of this run. Then `changes` are the settings that
+    have changed since, and `unrecorded` those that the checkpoint does not tell.
+    """
+
+    model: PretrainingModel
+    optimizer: keras.optimizers.Optimizer
+    step: tf.Variable
+    checkpoints: CheckpointDirectory
+    resumed: bool
+    changes: list[Change]
+    unrecorded: list[str]
+
+
+def _load_start(
+    config: PretrainingConfig,
+    vocabulary: Vocabulary,
+    records: PretrainingRecords,
+    settings: Mapping[str, Any],
+    context: DistributionContext,
+    print_fn: PrintFn,
+) -> _Start:
+    """Creates the model and loads the weights that a run starts from.
+
+    Raises:
+        UserError: settings have changed that a resumed run must keep, or as `restore`.
+    """
+    workers = context.workers
+    changes: list[Change] = []
+    unrecorded: list[str] = []
+    if has_own_checkpoint(config.model_dir):
+        changes = changes_of_resumed_run(config, settings)
+        unrecorded = unrecorded_settings(config)
+    model, optimizer, step = create_training_state(
+        config, vocabulary, context.strategy, records.token_counts
+    )
+    checkpoints = CheckpointDirectory(
+        config.model_dir, model, step, optimizer, config.keep_checkpoint_max, workers
+    )
+    resumed = restore(config, model, optimizer, step, checkpoints, print_fn)
+    workers.require_equal_weights(
+        model.variables, checkpoints.latest or config.init_checkpoint or config.model_dir
+    )
+    first_step = int(step.numpy())
+    if resumed:
+        require_same_stage(type(model), config, changes, first_step)
+    if config.init_checkpoint and not first_step and workers.is_chief:
+        origin = config.init_checkpoint
+        saved = saved_hyperparameters(origin, needs_vocabulary=False)
+        warn_of_longer_training(saved, config.max_seq_length, "--max_seq_length", origin)
+    return _Start(model, optimizer, step, checkpoints, resumed, changes, unrecorded)
+
+
+def _describe_start(
+    config: PretrainingConfig, start: _Start, records: PretrainingRecords, print_fn: PrintFn
+) -> None:
+    """Prints the checkpoint of a resumed run, its changes, and where its reading continues."""
+    step, changes = int(start.step.numpy()), start.changes
+    if start.resumed:
+        print_fn(f"Resuming from {start.checkpoints.latest}, step {step}.")
+    moved = describe_moved_position(config, start.model.stages(), changes, step, records)
+    for line in (*describe_changes(changes, start.unrecorded), *moved):
+        print_fn(line)
+
+
+def _statistics(
+    config: PretrainingConfig,
+    vocabulary: Vocabulary,
+    records: PretrainingRecords,
+    start: _Start,
+) -> Mapping[str, float]:
+    """Returns `data_statistics`, those of an earlier start if they are of the same data.
+
+    On all workers, which must all refuse records without text.
+    """
+    statistics = read_run_info(config.model_dir).get(DATA_STATISTICS)
+    # Those of an earlier start without a checkpoint may be of other data.
+    is_known = start.resumed and bool(statistics)
+    if is_known and not {DATA, VOCABULARY} & {each.name for each in start.changes}:
+        return statistics
+    return data_statistics(config, vocabulary, records)
+
+
+def _describe_outputs(
+    checkpoints: CheckpointDirectory, log: TrainLog | SilentLog, print_fn: PrintFn
+) -> None:
+    """Prints what a run has written, and the diagnoses of its training."""
     print_fn(f"Checkpoint:  {checkpoints.latest}")
     for line in log.health():
         print_fn(line)
     if isinstance(log, TrainLog):
         print_fn(f"Log:         {log.path}")
         print_fn(f"TensorBoard: tensorboard --logdir {shlex.quote(log.tensorboard_dir)}")
-    return result.values
 
 
 def evaluate(

@@ -19,6 +19,7 @@ from electra_tf.model.token_scores import (
     score_keys,
     shown_sentences,
 )
+from electra_tf.text.framing import INPUT_IDS
 from electra_tf.training.distribution.cores import parts_side_by_side, runs_on_one_cpu
 from electra_tf.training.distribution.strategies import iterate
 from electra_tf.training.gradients import TrainableModel, refuse_metrics_named_as_losses
@@ -132,7 +133,7 @@ class HeldOutEvaluator:
 
     def _replica_batch(self, features: dict[str, tf.Tensor], index: tf.Tensor) -> _BatchResult:
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        ids = features["input_ids"]
+        ids = features[INPUT_IDS]
         first_example = replica * tf.shape(ids)[0]
         count = largest_divisor(ids.shape[0], parts_side_by_side(self._strategy))
         if count == 1:
