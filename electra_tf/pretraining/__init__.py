@@ -1,5 +1,5 @@
-"""A pre-training run, from given records to checkpoints, and the evaluation of a checkpoint.
+"""A pre-training run, from given batches to checkpoints, and the evaluation of a checkpoint.
 
-`run` has `train` and `evaluate`. Imports all of `electra_tf` but `electra_tf.inference`; never
-opens a record file.
+`run` has `train` and `evaluate`. It never opens a record file. Imports `electra_tf.interop` and
+the layers below.
 """
