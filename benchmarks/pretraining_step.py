@@ -66,9 +66,11 @@ def serve(config_json: str) -> None:
     import tensorflow as tf
 
     from electra_tf.model import metrics
+    from electra_tf.training.distribution.cores import share_cores
     from electra_tf.training.distribution.gpus import prepare_kernels
 
     config = PretrainingConfig(**json.loads(config_json))
+    share_cores(config, discriminator_config(config).hidden_size)
     capability = prepare_kernels() if config.triton_kernels else None
     run = create_run(config, kernel_capability=capability)
     gpus = tf.config.list_logical_devices("GPU")

@@ -6,7 +6,7 @@ TensorFlow is imported by the functions, for processes that want the constants a
 import dataclasses
 from typing import Any
 
-from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
+from electra_tf.config.pretraining import PretrainingConfig
 
 # Ids of the published BERT vocabulary, whose words begin about 1000.
 SPECIAL = {"cls": 101, "sep": 102, "mask": 103, "first_ordinary": 1000}
@@ -41,10 +41,8 @@ def create_run(config: PretrainingConfig, *, kernel_capability: int | None = Non
     from electra_tf.model.batch_types import SpecialTokenIds
     from electra_tf.model_builder import build_model
     from electra_tf.pretraining_optimizer import create_optimizer
-    from electra_tf.training.distribution.cores import share_cores
     from electra_tf.training.distribution.strategies import create_strategy, iterate
 
-    share_cores(config, discriminator_config(config).hidden_size)
     keras.utils.set_random_seed(config.seed)
     strategy = create_strategy(config)
     with strategy.scope():

@@ -11,6 +11,8 @@ whole step. Components overlap where one contains another (they are indented), a
 of the step their inputs are not in the cache: the shares need not add up to 100 %. Matrix
 products alone, measured in the same rounds, are the ceiling that the step's model FLOPs
 (`electra_tf/flops/counting.py`) are compared with.
+The step computes a batch as a whole here, as the components do; on a CPU, `run_pretraining.py`
+divides that of a small model (`electra_tf/training/distribution/cores.py`).
 Compiling takes a few minutes. On a GPU the CPU time is the host's.
 """
 
