@@ -96,6 +96,11 @@ class QATask(Task):
         return _head_settings(arrays)
 
     @property
+    def is_built_in(self) -> bool:
+        """Whether it is one of the authors' tasks, whose answers have the texts of theirs."""
+        return self.name in QA.built_in
+
+    @property
     def feature_specs(self) -> tuple[FeatureSpec, ...]:
         return self._featurizer.feature_specs
 
@@ -169,7 +174,9 @@ class QATask(Task):
             last_data, last_outputs, decoded = self._decoded
             if last_data is data and last_outputs is outputs:
                 return decoded
-        decoder = NBestDecoder(self.config, self.tokenizer, self.v2)
+        decoder = NBestDecoder(
+            self.config, self.tokenizer, self.v2, authors_text=self.is_built_in
+        )
         decoder.prepare(data.examples)
         decoded, next_row = [], 0
         for example, windows in zip(
