@@ -15,7 +15,7 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import QA
 from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.results.worst_errors import PredictionError
-from finetune.tasks.base import PREDICT, Outputs, Scores, SplitData, Task
+from finetune.tasks.base import PREDICT, Outputs, Scores, SplitData, Task, no_split
 from finetune.tasks.qa.examples import QAExample, QuestionCollector
 from finetune.tasks.qa.featurize import EIDS_PER_EXAMPLE, QAFeaturizer
 from finetune.tasks.qa.head import QAHead
@@ -111,9 +111,7 @@ class QATask(Task):
 
     def split_files(self, split: str) -> list[str]:
         if split not in self._files:
-            raise UserError(
-                f"{self.name} has no split {split!r}, only {', '.join(self._files)}"
-            )
+            raise no_split(split, self._files, self.name)
         return [self._files[split]]
 
     def load(self, split: str, report: DataReport) -> list[QAExample]:
