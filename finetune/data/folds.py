@@ -72,6 +72,7 @@ def make_folds(
                     selection_fraction,
                     seed,
                     None if groups is None else [groups[i] for i in rest],
+                    stratifies_groups=True,
                 )
             except UserError as error:
                 raise UserError(
@@ -134,7 +135,12 @@ def fold_indices(
 
 
 def hold_out(
-    labels: Sequence[str | None], fraction: float, seed: int, groups: Groups = None
+    labels: Sequence[str | None],
+    fraction: float,
+    seed: int,
+    groups: Groups = None,
+    *,
+    stratifies_groups: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Holds out a fraction of the examples, stratified by label, or of the groups.
 
@@ -144,7 +150,10 @@ def hold_out(
         labels: labels of the examples.
         fraction: fraction to hold out, in (0, 1).
         seed: random seed.
-        groups: group of each example. If given, whole groups are held out, not stratified.
+        groups: group of each example. If given, whole groups are held out.
+        stratifies_groups: hold out groups whose labels together are about those of all, if none
+            is None and some groups can be spared. Otherwise, groups are drawn regardless of
+            labels: the dev splits that earlier versions held out are still the same.
 
     Returns:
         The indices of training and held-out examples, int64, ascending.
@@ -152,6 +161,10 @@ def hold_out(
     Raises:
         UserError: no label has two examples, or there is one group.
     """
+    if groups is not None and stratifies_groups and None not in labels:
+        is_held_out = _stratified_groups(labels, fraction, seed, groups)
+        if is_held_out.any():
+            return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
     if groups is not None:
         names = list(dict.fromkeys(groups))
         try:
@@ -179,6 +192,37 @@ def hold_out(
     for label, indices in members.items():
         is_held_out[generator.permutation(indices)[: taken[label]]] = True
     return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
+
+
+def _stratified_groups(
+    labels: Sequence[str], fraction: float, seed: int, groups: Sequence[str]
+) -> np.ndarray:
+    """Returns which examples to hold out, bool [examples], as whole groups.
+
+    Groups are taken in random order if that brings the numbers of their labels closer to the
+    fraction; the closest one if none does. All examples of a label are never held out; False
+    everywhere if every group has all of one.
+    """
+    _, label_ids = np.unique(np.array(labels, object), return_inverse=True)
+    names, group_ids = np.unique(np.array(groups, object), return_inverse=True)
+    counts = np.zeros((len(names), label_ids.max() + 1))  # (groups, labels)
+    np.add.at(counts, (group_ids, label_ids), 1)
+    of_all, held_out = counts.sum(axis=0), np.zeros(counts.shape[1])
+
+    def distance(held: np.ndarray) -> float:
+        if not (held < of_all).all():
+            return np.inf
+        return float(np.square(held / of_all - fraction).sum())
+
+    taken = []
+    for group in np.random.default_rng(seed).permutation(len(names)):
+        if distance(held_out + counts[group]) < distance(held_out):
+            taken.append(group)
+            held_out += counts[group]
+    if not taken:
+        distances = [distance(row) for row in counts]
+        taken = [np.argmin(distances)] if min(distances) < np.inf else []
+    return np.isin(group_ids, taken)
 
 
 def warn_of_unseen_labels(

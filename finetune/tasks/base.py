@@ -12,6 +12,7 @@ import numpy as np
 
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import TaskKind
@@ -22,6 +23,11 @@ from finetune.tasks.averages import Average, Outputs
 
 # Split names of training data and of --predict_file.
 TRAIN, PREDICT = "train", "predict"
+
+
+def no_split(split: str, splits: Iterable[str], task: str = "The task") -> UserError:
+    """Returns the error that a task has no such split, only `splits`."""
+    return UserError(f"{task} has no split {split!r}, only {', '.join(splits)}")
 
 
 @dataclasses.dataclass(frozen=True)

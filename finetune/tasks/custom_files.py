@@ -16,7 +16,7 @@ from finetune.data.file_readers import read_records
 from finetune.data.folds import example_groups, hold_out, warn_of_unseen_labels
 from finetune.data.raw_examples import RawExample, brief
 from finetune.data.suspicious import alike_label_hint, warn_of_odd_labels
-from finetune.tasks.base import PREDICT
+from finetune.tasks.base import PREDICT, no_split
 
 TRAIN, DEV, TEST = "train", "dev", "test"
 CONLL = "conll"
@@ -73,10 +73,8 @@ class TaskFiles:
                 raise UserError(f"--predict_file={self._predict_file}: no such file")
             return self._predict_file
         if source not in self.spec.files:
-            raise UserError(
-                f"{self.spec.source}: task {self.spec.name!r} has no split {split!r}, only "
-                f"{', '.join(self.spec.files)}"
-            )
+            task = f"{self.spec.source}: task {self.spec.name!r}"
+            raise no_split(split, self.spec.files, task)
         return self.spec.path(source, self._raw_data_dir)
 
     def fingerprint_files(self, split: str) -> list[str]:

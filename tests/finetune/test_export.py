@@ -47,7 +47,8 @@ SECOND_TEXTS = ["who built it", "", "when was it " * 20, "x ?"]
 QUESTIONS = ["who built it?", "what stands here " * 9, "when", "", "who ?", "who\n?"]
 CONTEXTS = [
     "The old bridge over river was built in 1895-1943 by Anna Berg and her two sons.",
-    "\n  Japanese   café (stands) here, what? by ÄNNA  bérg who x y z xyz qqq  " * 6,
+    "\n  Japanese   cafe\u0301 (sta\u200bnds) here, what? by ÄNNA  bérg who x y z xyz qqq  "
+    * 6,
     "",
     "anna",
     "The \u00a0old x,y z. ",

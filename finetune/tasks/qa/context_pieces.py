@@ -1,8 +1,8 @@
 """Tokenized contexts with character offsets, in the graph.
 
-The equivalent in Python is `finetune.tasks.qa.examples.Context`, the featurizer and
-`FinalText`. The contexts of a batch are concatenated: indices of pieces, words and characters
-count through the batch.
+The equivalent in Python is `finetune.tasks.qa.examples.Context`, the featurizer and, of
+built-in tasks, `FinalText`. The contexts of a batch are concatenated: indices of pieces, words
+and characters count through the batch.
 """
 
 from typing import NamedTuple
@@ -14,23 +14,31 @@ from electra_tf.text.tokenizer import Tokenizer, split_words
 
 # Separators of words in a context; see `finetune.tasks.qa.examples`.
 _SEPARATORS = " \t\r\n\u202f"
+# Marks and joiners, which the characters before them are not shown without: Unicode's UAX #29
+# keeps both together.
+_ATTACHED = r"[\p{M}\x{200C}\x{200D}]"
 
 
 class ContextPieces(NamedTuple):
     """The concatenated pieces of all contexts of a batch.
 
     `texts` string [batch], valid UTF-8; `ids` and `words` (index of the word) int32
-    [pieces]; `splits` int32 [batch + 1], the first piece of each context. The others map
-    pieces to characters: cumulative counts of normalized characters by piece, `normalized`
-    [pieces + 1], and by word, `word_normalized` [words + 1]; of original characters by word,
-    `word_original` [words + 1]; of [UNK]s by piece, `unknown` [pieces + 1]; and `positions`
-    [characters], the position in its text of every character that is not a separator.
+    [pieces]; `splits` int32 [batch + 1], the first piece of each context; `starts` and `ends`
+    (exclusive) int32 [pieces], the code points of each piece in its text.
+
+    The others are for `authors_character_span`: cumulative counts of normalized characters by
+    piece, `normalized` [pieces + 1], and by word, `word_normalized` [words + 1]; of original
+    characters by word, `word_original` [words + 1]; of [UNK]s by piece, `unknown` [pieces + 1];
+    and `positions` [characters], the position in its text of every character that is not a
+    separator.
     """
 
     texts: tf.Tensor
     ids: tf.Tensor
     words: tf.Tensor
     splits: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
     normalized: tf.Tensor
     word_normalized: tf.Tensor
     word_original: tf.Tensor
@@ -40,11 +48,18 @@ class ContextPieces(NamedTuple):
     def character_span(self, first: tf.Tensor, last: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the start and end (exclusive) of spans in code points, int32 [n].
 
-        Normalized characters are mapped to original ones if the words of the span have as
-        many of each and no piece is [UNK]; otherwise the span is extended to all these words.
-
         Args:
             first, last: int32 [n], pieces of the same context.
+        """
+        return tf.gather(self.starts, first), tf.gather(self.ends, last)
+
+    def authors_character_span(
+        self, first: tf.Tensor, last: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the same by the rule of the authors' `get_final_text`.
+
+        Normalized characters are mapped to original ones if the words of the span have as
+        many of each and no piece is [UNK]; otherwise the span is extended to all these words.
         """
         first_word = tf.gather(self.words, first)
         behind_word = tf.gather(self.words, last) + 1
@@ -80,22 +95,58 @@ def context_pieces(tokenizer: Tokenizer, contexts: tf.Tensor) -> ContextPieces:
     # An [UNK] stands for a whole token.
     normalized = _counts_before(tf.where(is_unknown, token_lengths, lengths))
 
-    characters = tf.strings.unicode_decode(texts, "UTF-8")
+    characters = tf.strings.unicode_decode(separable, "UTF-8")
     is_separator = tf.reduce_any(
         characters.values[:, None] == [ord(separator) for separator in _SEPARATORS], axis=1
     )
     positions = tf.ragged.range(tf.cast(characters.row_lengths(), tf.int32)).values
+    first, behind = _piece_characters(tokenizer, characters.values, positions, normalized)
     return ContextPieces(
         texts=texts,
         ids=pieces.values,
         words=tf.cast(tf.gather(tokens.value_rowids(), pieces.value_rowids()), tf.int32),
         splits=tf.cast(tf.gather(word_splits, words.row_splits), tf.int32),
+        starts=tf.gather(positions, first),
+        ends=tf.gather(positions, behind - 1) + 1,
         normalized=normalized,
         word_normalized=tf.gather(normalized, word_splits),
         word_original=_counts_before(_num_characters(words.values)),
         unknown=_counts_before(tf.cast(is_unknown, tf.int32)),
         positions=tf.boolean_mask(positions, ~is_separator),
     )
+
+
+def _piece_characters(
+    tokenizer: Tokenizer, characters: tf.Tensor, positions: tf.Tensor, normalized: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the first character of each piece, and the one behind it, int32 [pieces].
+
+    Normalization turns every character into some others, or none, regardless of its
+    neighbors: the lower case of a final sigma is one letter, too. So the counts of these tell
+    which one a normalized character is made of. What follows a piece and is `_ATTACHED` to it
+    is part of it, unless it has a normalized character itself.
+
+    Args:
+        tokenizer: tokenizer of the model.
+        characters: int32 [characters], code points.
+        positions: int32 [characters], their positions in their texts.
+        normalized: int32 [pieces + 1], cumulative counts of normalized characters.
+    """
+    distinct, index = tf.unique(characters)
+    texts = tf.strings.unicode_encode(distinct[:, tf.newaxis], "UTF-8")
+    tokens = split_words(texts, tokenizer.do_lower_case, tokenizer.strip_accents)
+    counts = tf.reduce_sum(tokens.with_values(_num_characters(tokens.values)), axis=1)
+    is_attached = (counts == 0) & tf.strings.regex_full_match(texts, _ATTACHED)
+
+    size = tf.size(characters)
+    sources = tf.repeat(tf.range(size), tf.gather(counts, index))  # (normalized characters)
+    first = tf.gather(sources, normalized[:-1])
+    last = tf.gather(sources, normalized[1:] - 1)
+    # Where something begins that is not attached to what is before it.
+    begins = ~tf.gather(is_attached, index) | (positions == 0)
+    begins = tf.concat([tf.boolean_mask(tf.range(size), begins), [size]], axis=0)
+    behind = tf.gather(begins, tf.searchsorted(begins, last, side="right"))
+    return first, behind
 
 
 def _num_characters(texts: tf.Tensor) -> tf.Tensor:

@@ -39,12 +39,14 @@ class Window(NamedTuple):
 
     Attributes:
         first_token: position of the window's first piece in the input.
+        first_piece: index of that piece in the context.
         words: int [pieces of the window], index of each piece's word in the context.
         is_max_context: bool [pieces], whether this window has the maximum context of the
             piece, as defined by BERT's SQuAD code.
     """
 
     first_token: int
+    first_piece: int
     words: np.ndarray
     is_max_context: np.ndarray
 
@@ -108,6 +110,7 @@ class QAFeaturizer:
             yield [
                 Window(
                     first_token=len(question) + 2,
+                    first_piece=start,
                     words=words[start : start + room],
                     is_max_context=best[start : start + room] == number,
                 )

@@ -6,12 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.special
+import tensorflow as tf
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.tokenizer import split_words
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.features import INPUT_IDS, Row
-from finetune.tasks.qa.examples import QAExample
+from finetune.tasks.qa.context_pieces import context_pieces
+from finetune.tasks.qa.examples import Context, QAExample
 from finetune.tasks.qa.featurize import Window
 
 # Null odds of a context without tokens, as in the authors' code.
@@ -19,6 +21,7 @@ CERTAINLY_NULL = 1_000_000.0
 # The answer if there is no valid span.
 _NO_SPAN = "empty"
 _WORDS_PER_CALL = 100_000
+_CHARACTERS_PER_CALL = 1_000_000
 
 
 class Answer(NamedTuple):
@@ -66,18 +69,31 @@ class NBestDecoder:
             and `answerable_classifier`.
         tokenizer: tokenizer of the model.
         v2: whether questions may be unanswerable.
+        authors_text: return the texts of the authors' `FinalText` instead of `PlacedText`.
     """
 
-    def __init__(self, config: FinetuningConfig, tokenizer: CachedTokenizer, v2: bool) -> None:
+    def __init__(
+        self,
+        config: FinetuningConfig,
+        tokenizer: CachedTokenizer,
+        v2: bool,
+        *,
+        authors_text: bool = False,
+    ) -> None:
         self._config = config
         self._tokenizer = tokenizer
         self._v2 = v2
+        self._authors_text = authors_text
         self._final_text = FinalText(tokenizer)
+        self._placed_text = PlacedText(tokenizer)
 
     def prepare(self, examples: Sequence[QAExample]) -> None:
-        """Splits the words of all contexts at once, to speed up `decode`."""
+        """Splits all contexts at once, to speed up `decode`."""
         contexts = {id(e.context): e.context for e in examples}.values()
-        self._final_text.prepare(word for context in contexts for word in context.words)
+        if self._authors_text:
+            self._final_text.prepare(word for context in contexts for word in context.words)
+        else:
+            self._placed_text.prepare(contexts)
 
     def decode(
         self,
@@ -92,7 +108,7 @@ class NBestDecoder:
             example: the question.
             windows, rows, outputs: one per window of its context.
         """
-        words = example.context.words
+        words = example.context.words if self._authors_text else []
         spans = [
             self._spans(number, *pair)
             for number, pair in enumerate(zip(windows, outputs, strict=True))
@@ -105,7 +121,11 @@ class NBestDecoder:
                 if len(nbest) >= self._config.n_best_size:
                     break
                 window, start, end = (int(column[i]) for column in merged[:3])
-                text = self._text(words, windows[window], rows[window], start, end)
+                if self._authors_text:
+                    text = self._text(words, windows[window], rows[window], start, end)
+                else:
+                    shift = windows[window].first_piece - windows[window].first_token
+                    text = self._placed_text(example.context, start + shift, end + shift)
                 nbest.setdefault(text, (merged.start_logit[i], merged.end_logit[i]))
         if not nbest:
             nbest[_NO_SPAN] = (np.float32(0), np.float32(0))
@@ -192,8 +212,48 @@ def _with_probabilities(nbest: Mapping[str, tuple[float, float]]) -> tuple[Answe
     )
 
 
+class PlacedText:
+    """Cuts predictions out of contexts, character by character.
+
+    Args:
+        tokenizer: tokenizer of the model.
+    """
+
+    def __init__(self, tokenizer: CachedTokenizer) -> None:
+        self._tokenizer = tokenizer.tokenizer
+        # First and last (exclusive) character of every piece.
+        self._places: dict[Context, tuple[np.ndarray, np.ndarray]] = {}
+
+    def prepare(self, contexts: Iterable[Context]) -> None:
+        """Tokenizes many contexts at once, much faster than one by one."""
+        part, size = [], 0
+        for context in contexts:
+            if context in self._places:
+                continue
+            if part and size + len(context.text) > _CHARACTERS_PER_CALL:
+                self._place(part)
+                part, size = [], 0
+            part.append(context)
+            size += len(context.text)
+        if part:
+            self._place(part)
+
+    def _place(self, contexts: Sequence[Context]) -> None:
+        pieces = context_pieces(self._tokenizer, tf.constant([c.text for c in contexts]))
+        starts, ends = pieces.starts.numpy(), pieces.ends.numpy()
+        splits = pieces.splits.numpy().tolist()
+        for context, first, behind in zip(contexts, splits, splits[1:], strict=False):
+            self._places[context] = starts[first:behind], ends[first:behind]
+
+    def __call__(self, context: Context, first: int, last: int) -> str:
+        """Returns the words of a context from one of its pieces to another one."""
+        self.prepare([context])
+        starts, ends = self._places[context]
+        return " ".join(Context(context.text[starts[first] : ends[last]]).words)
+
+
 class FinalText:
-    """Aligns predictions with the words of contexts.
+    """Aligns predictions with the words of contexts, as the authors' `get_final_text` does.
 
     Args:
         tokenizer: tokenizer of the model, which splits words.

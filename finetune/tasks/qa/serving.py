@@ -131,7 +131,11 @@ class QAServable(TaskServable[QATask]):
 
         places = tf.where(found)
         shape = tf.shape(found, out_type=tf.int64)
-        start, end = pieces.character_span(piece(spans.start), piece(spans.end))
+        if self.task.is_built_in:
+            character_span = pieces.authors_character_span
+        else:
+            character_span = pieces.character_span
+        start, end = character_span(piece(spans.start), piece(spans.end))
         start, end = (tf.scatter_nd(places, part + 1, shape) - 1 for part in (start, end))
         answer = tf.strings.substr(
             pieces.texts, tf.maximum(start, 0), end - start, unit="UTF8_CHAR"

@@ -15,7 +15,7 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import QA
 from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.results.worst_errors import PredictionError
-from finetune.tasks.base import PREDICT, Outputs, Scores, SplitData, Task
+from finetune.tasks.base import PREDICT, Outputs, Scores, SplitData, Task, no_split
 from finetune.tasks.qa.examples import QAExample, QuestionCollector
 from finetune.tasks.qa.featurize import EIDS_PER_EXAMPLE, QAFeaturizer
 from finetune.tasks.qa.head import QAHead
@@ -96,6 +96,11 @@ class QATask(Task):
         return _head_settings(arrays)
 
     @property
+    def is_built_in(self) -> bool:
+        """Whether it is one of the authors' tasks, whose answers have the texts of theirs."""
+        return self.name in QA.built_in
+
+    @property
     def feature_specs(self) -> tuple[FeatureSpec, ...]:
         return self._featurizer.feature_specs
 
@@ -106,9 +111,7 @@ class QATask(Task):
 
     def split_files(self, split: str) -> list[str]:
         if split not in self._files:
-            raise UserError(
-                f"{self.name} has no split {split!r}, only {', '.join(self._files)}"
-            )
+            raise no_split(split, self._files, self.name)
         return [self._files[split]]
 
     def load(self, split: str, report: DataReport) -> list[QAExample]:
@@ -169,7 +172,9 @@ class QATask(Task):
             last_data, last_outputs, decoded = self._decoded
             if last_data is data and last_outputs is outputs:
                 return decoded
-        decoder = NBestDecoder(self.config, self.tokenizer, self.v2)
+        decoder = NBestDecoder(
+            self.config, self.tokenizer, self.v2, authors_text=self.is_built_in
+        )
         decoder.prepare(data.examples)
         decoded, next_row = [], 0
         for example, windows in zip(

@@ -103,6 +103,33 @@ def test_a_group_is_in_one_part_of_a_fold(labels):
     assert len(groups_of(dev)) == 4
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_the_groups_that_choose_have_the_labels_of_all(seed):
+    """One of 5 groups is of "b" alone, and one of 5 has both labels."""
+    labels = [label for i in range(60) for label in ("aaaa", "a", "aa", "bbb", "ab")[i % 5]]
+    lengths = [(4, 1, 2, 3, 2)[i % 5] for i in range(60)]
+    groups = [f"group {i}" for i, length in enumerate(lengths) for _ in range(length)]
+    folds = make_folds(labels, groups, num_folds=3, seed=seed, selection_fraction=0.2)
+    for fold in folds:
+        for label in "ab":
+            chosen, trained = (
+                sum(labels[i] == label for i in part) for part in (fold.selection, fold.train)
+            )
+            assert abs(chosen - 0.2 * (chosen + trained)) < 4  # the largest group
+        assert not {groups[i] for i in fold.selection} & {groups[i] for i in fold.train}
+
+
+def test_groups_that_choose_leave_some_examples_of_each_label():
+    # The groups of "b" are too large for the fraction.
+    labels = ["a"] * 12 + ["b"] * 12
+    groups = [*"ccddeeffgghh", *"iiiiiijjjjjj"]
+    for fold in make_folds(labels, groups, num_folds=2, seed=0, selection_fraction=0.1):
+        assert {labels[i] for i in fold.train} == {"a", "b"}
+    # Every group has all examples of a label.
+    train, dev = hold_out([*"abc"], 0.1, 0, [*"abc"], stratifies_groups=True)
+    assert (len(train), len(dev)) == (2, 1)
+
+
 def test_the_examples_that_choose_are_neither_trained_on_nor_held_out():
     labels = ["a"] * 40 + ["b"] * 20
     folds = make_folds(labels, None, num_folds=3, seed=0, selection_fraction=0.1)

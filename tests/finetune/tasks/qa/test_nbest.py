@@ -15,13 +15,15 @@ FIRST = 4
 
 @pytest.fixture
 def decode(make_config, tokenizer):
-    def run(outputs, context=CONTEXT, *, v2=True, **settings):
+    def run(outputs, context=CONTEXT, *, v2=True, authors_text=False, **settings):
         config = make_config(**settings)
         featurizer = QAFeaturizer(config, "squad", tokenizer)
         example = QAExample(0, "q", "who ?", Context(context))
         rows = featurizer.rows([example], DataReport("squad", "dev"))
         (windows,) = featurizer.windows([example])
-        return NBestDecoder(config, tokenizer, v2).decode(example, windows, rows, outputs)
+        decoder = NBestDecoder(config, tokenizer, v2, authors_text=authors_text)
+        decoder.prepare([example])
+        return decoder.decode(example, windows, rows, outputs)
 
     return run
 
@@ -102,6 +104,19 @@ def test_a_start_counts_in_the_window_that_shows_it_best(decode):
     assert decoded.text == "empty"
     decoded = decode([first, second], context, **settings)
     assert [(a.text, a.start_logit) for a in decoded.nbest] == [("anna", 1.0)]
+
+
+@pytest.mark.parametrize("window", [0, 1])
+def test_texts_at_their_pieces_and_the_authors_texts(decode, window):
+    """Of words whose accents are characters of their own, the authors' code takes all."""
+    context = "x " * 6 + "(cafe\u0301)\n(Cafe\u0301)."
+    # Pieces: [CLS] who ? [SEP] x x x x x x ( cafe ) ( cafe ) . [SEP]; in windows, from the 5th.
+    place, settings = (14, {}) if not window else (10, {"max_seq_length": 14, "doc_stride": 4})
+    outputs = [joint()] * window + [joint((place, place, 9, 9), (place - 3, place, 1, 1))]
+    own = decode(outputs, context, **settings)
+    assert [answer.text for answer in own.nbest] == ["Cafe\u0301", "cafe\u0301) (Cafe\u0301"]
+    authors = decode(outputs, context, authors_text=True, **settings)
+    assert [a.text for a in authors.nbest] == ["(Cafe\u0301).", "(cafe\u0301) (Cafe\u0301)."]
 
 
 def test_null_odds(decode):
