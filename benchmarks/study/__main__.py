@@ -20,6 +20,7 @@ from benchmarks.study.analysis import Scores
 from benchmarks.study.plan import (
     ABLATION,
     CLAIM,
+    FOLLOW_UP,
     GATE,
     NUM_TRIALS,
     STAGES,
@@ -137,7 +138,7 @@ def write_report(size: Size, folder: pathlib.Path) -> None:
         for stage in STAGES
     }
     gate = [(run, result) for run, result in results[GATE] if result.pretraining]
-    done = [*results[CLAIM], *results[ABLATION]]
+    done = [*results[CLAIM], *results[ABLATION], *results[FOLLOW_UP]]
     folder.mkdir(parents=True, exist_ok=True)
     scores = Scores(done, size, _TASKS.value)
     drawn = figures.plot(gate, done, scores, folder)

@@ -5,8 +5,17 @@ import math
 import statistics as basic
 from collections.abc import Mapping, Sequence
 
-from benchmarks.study.models import BERT, BERT_LOWEST_LOSS, ELECTRA, MODELS, RANDOM
-from benchmarks.study.plan import ABLATION, ABLATION_BUDGET, BUDGETS, CLAIM, Run, alias
+from benchmarks.study.models import BERT, BERT_LOWEST_LOSS, ELECTRA, MODELS, QUARTER, RANDOM
+from benchmarks.study.plan import (
+    ABLATION,
+    ABLATION_BUDGET,
+    BUDGETS,
+    CLAIM,
+    FOLLOW_UP,
+    FOLLOW_UP_BUDGETS,
+    Run,
+    alias,
+)
 from benchmarks.study.results import KINDS, Result
 from benchmarks.study.sizes import Size
 from benchmarks.study.statistics import ALPHA, Comparison, compare, holm
@@ -61,6 +70,10 @@ CLAIMS = (
     Claim("share nothing", "two-stage", "Figure 3, right", "joint is best"),
     Claim("two-stage", "adversarial", "Figure 3, right", "in this order"),
     Claim("adversarial", BERT.name, "Figure 3, right", "in this order"),
+    *(
+        Claim(QUARTER.name, BERT.name, "Table 5, Figure 4", "85.0 and 82.2", budget, FOLLOW_UP)
+        for budget in FOLLOW_UP_BUDGETS
+    ),
 )
 
 

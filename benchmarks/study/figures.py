@@ -9,7 +9,7 @@ import scipy.stats
 
 from benchmarks.study import gate
 from benchmarks.study.analysis import MARGIN, Ordering, Scores, curve, orderings
-from benchmarks.study.models import BERT, ELECTRA, RANDOM
+from benchmarks.study.models import BERT, ELECTRA, QUARTER, RANDOM
 from benchmarks.study.plan import BUDGETS, Run
 from benchmarks.study.results import FINETUNING, KINDS, Result
 from benchmarks.study.statistics import CONFIDENCE
@@ -115,8 +115,10 @@ def _claim(
     axes: Sequence["matplotlib.axes.Axes"], scores: Scores, kinds: Sequence[str]
 ) -> None:
     for panel, kind in zip(axes, kinds, strict=True):
-        for model in (ELECTRA.name, BERT.name):
+        for model in (ELECTRA.name, QUARTER.name, BERT.name):
             points = curve(scores, kind, model)
+            if not points:
+                continue
             panel.errorbar(
                 list(points),
                 [statistics.fmean(values) for values in points.values()],

@@ -27,6 +27,7 @@ from benchmarks.study.plan import (
     BUDGETS,
     CLAIM,
     CLAIM_SEEDS,
+    FOLLOW_UP,
     GATE,
     LOWEST_LOSS_BUDGETS,
     STAGES,
@@ -94,6 +95,9 @@ def test_the_plan():
     assert "share embeddings" not in names
     named = {claim.better for claim in CLAIMS} | {claim.worse for claim in CLAIMS}
     assert named <= set(models)
+    # The follow-up has the budgets that the ablations have not.
+    assert {run.model for run in plan(FOLLOW_UP, TINY)} == {"generator 1/4"}
+    assert {run.budget for run in plan(FOLLOW_UP, TINY)} == {*BUDGETS} - {ABLATION_BUDGET}
     assert plan(GATE, TINY)
     assert not plan(GATE, SMALL)
     assert not any(run.is_evaluated for run in plan(GATE, TINY))
@@ -214,7 +218,7 @@ def test_the_report_of_what_there_is(tmp_path):
         assert markdown.count("![") == page.count("<img") == len(expected)
         assert [path.stem for path in sorted(tmp_path.glob("*.png"))] == sorted(expected)
         if runs:
-            assert "reproduced: 1, reversed: 1, no difference: 1, not known: 12" in markdown
+            assert "reproduced: 1, reversed: 1, no difference: 1, not known: 14" in markdown
             assert "| ELECTRA > BERT | Table 5, Figure 4: 85.0 and 82.2 | 4 | repr" in markdown
             assert "at a budget of 2, 95 % interval" in markdown
             assert "| ELECTRA, 1 | 4 | 1.00e+14 | 9 | 68.00 ± 0.13 |" in markdown
