@@ -166,7 +166,7 @@ def _train(
     if resumed:
         print_fn(f"Resuming from {checkpoints.latest}, step {first_step}.")
     moved = describe_moved_position(config, model.stages(), changes, first_step, records)
-    for line in (*describe_changes(changes, unrecorded), *moved):
+    for line in (*unrecorded, *describe_changes(changes), *moved):
         print_fn(line)
     if workers.is_chief:
         warn_of_other_held_out(changes, first_step)

@@ -8,18 +8,15 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from electra_tf.config.saved_config import CONFIG_FILE
+from electra_tf.config.saved_config import CONFIG_FILE, is_converted
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_object
 
 # Key of the `config.json` of a fine-tuned model: number of positions that pre-training or
 # fine-tuning has used; missing if that of pre-training is unknown. Also of a pre-trained model
-# that had longer sequences once.
+# that had longer sequences once, and null if it was a converted model of unknown training.
 TRAINED_POSITIONS = "trained_positions"
-# Name and data folder in the settings of pre-trained models that were converted. They do not
-# have the length of their pre-training, which other formats do not record.
-CONVERTED = {"model_name": "converted", "data_dir": "."}
 
 
 def trained_positions(saved: Mapping[str, Any]) -> int | None:
@@ -33,7 +30,7 @@ def trained_positions(saved: Mapping[str, Any]) -> int | None:
     """
     longest, seen = 0, set()
     while "electra_objective" in saved:
-        if all(saved.get(name) == value for name, value in CONVERTED.items()):
+        if is_converted(saved) or saved.get(TRAINED_POSITIONS, 0) is None:
             return None
         # The second is recorded by a run whose sequences have become shorter.
         lengths = (saved.get(name) or 0 for name in ("max_seq_length", TRAINED_POSITIONS))

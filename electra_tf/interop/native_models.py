@@ -17,8 +17,7 @@ from electra_tf.config.pretraining import (
     discriminator_config,
     generator_config,
 )
-from electra_tf.config.saved_config import SavedConfig
-from electra_tf.config.trained_positions import CONVERTED
+from electra_tf.config.saved_config import CONVERTED, SavedConfig
 from electra_tf.interop.model_checkpoint import (
     GENERATOR_EMBEDDINGS,
     TOWER_EMBEDDINGS,
