@@ -23,8 +23,8 @@ from electra_tf.config.resumption import (
     VOCABULARY,
     WORDS,
 )
-from electra_tf.config.saved_config import CONFIG_FILE, is_converted, load_saved_config
-from electra_tf.config.trained_positions import TRAINED_POSITIONS
+from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
+from electra_tf.config.trained_positions import TRAINED_POSITIONS, positions_of_run
 from electra_tf.flops.counting import model_flops_by_phase, train_flops_per_step
 from electra_tf.flops.gpu_peaks import peak_bfloat16_flops
 from electra_tf.interop.initialization import initialize_from_checkpoint, resume_authors_run
@@ -144,11 +144,9 @@ def kept_origin(config: PretrainingConfig) -> dict[str, Any]:
         return {}
     recorded = saved.hyperparameters
     kept = {"init_checkpoint": recorded.get("init_checkpoint")}
-    if is_converted(recorded) or recorded.get(TRAINED_POSITIONS, 0) is None:
-        return kept | {TRAINED_POSITIONS: None}
-    used = (recorded.get(name) or 0 for name in ("max_seq_length", TRAINED_POSITIONS))
-    longest = max(used)
-    return kept | ({TRAINED_POSITIONS: longest} if longest > config.max_seq_length else {})
+    longest = positions_of_run(recorded)
+    is_kept = longest is None or longest > config.max_seq_length
+    return kept | ({TRAINED_POSITIONS: longest} if is_kept else {})
 
 
 def restore(

@@ -80,7 +80,7 @@ class PretrainingFamily(NativeFamily):
         )
         if checkpoint.has_generator_encoder or checkpoint.has_two_towers:
             _check_generator(generator_config(config), description.generator)
-        return dataclasses.asdict(config)
+        return dataclasses.asdict(config) | description.training_settings()
 
     def build(self, saved: SavedConfig, vocabulary: bytes | None = None) -> RebuiltModel:
         """Builds the models of the objective."""
