@@ -35,7 +35,7 @@ from electra_tf.model.metrics import (
     masked_lm_sums,
     sampling_sums,
 )
-from electra_tf.model.positions import scatter_update
+from electra_tf.model.positions import require_positions, scatter_update
 from electra_tf.model.randomness import Randomness
 from electra_tf.model.token_scores import TokenScores
 from electra_tf.pretraining_objective import Objective
@@ -95,6 +95,7 @@ class PretrainingModel(Objective, keras.Model):
         encoder = self.generator or self.electra
         for name, layer in self.masking.create_layers(encoder).items():
             setattr(self, name, layer)
+        _require_built(self)
         self.built = True
 
     def prepare(
@@ -225,9 +226,12 @@ class PretrainingModel(Objective, keras.Model):
         """Like `_get_discriminator_output`, from the encoder's output [batch, seq, hidden]."""
         weights = self.discriminator_weights(inputs)
         logits = self.discriminator_predictions(sequence)
+        require_positions(weights, logits, "discriminator_weights")
         if logit_offset is not None:
             logits += logit_offset
-        losses = weights * self.detection_losses(labels, logits)
+        losses = self.detection_losses(labels, logits)
+        require_positions(losses, logits, "detection_losses")
+        losses *= weights
         per_example_loss = tf.reduce_sum(losses, axis=-1) / (
             WEIGHT_EPSILON + tf.reduce_sum(weights, axis=-1)
         )
@@ -335,7 +339,8 @@ class PretrainingModel(Objective, keras.Model):
 
         Those of the generator are attributes whose names start with `generator_`: they learn
         at `--generator_learning_rate`. No two variables may have the same path, and layers must
-        be built here.
+        be built here: what is built later is neither trained nor restored, so the model refuses
+        it with a ValueError.
         """
 
     def _create_encoders(self) -> Encoders:
@@ -350,3 +355,13 @@ class PretrainingModel(Objective, keras.Model):
             return Encoders(shapes.encoder(DISCRIMINATOR), None)
         sharing = config.embedding_sharing if self.has_generator else choices.SHARE_ALL
         return choices.load(choices.EMBEDDING_SHARING, sharing)(shapes)
+
+
+def _require_built(model: keras.Model) -> None:
+    """Raises ValueError for a layer that has no variables yet, so it would not be trained."""
+    unbuilt = [layer.name for layer in model.layers if not layer.built]
+    if unbuilt:
+        raise ValueError(
+            f"the layers {', '.join(unbuilt)} of {type(model).__name__} are not built: call "
+            "their `build` where they are created"
+        )

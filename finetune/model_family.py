@@ -126,6 +126,7 @@ class FinetuningFamily(NativeFamily):
             settings = {**of_run, **of_kind.head_hyperparameters(arrays), **settings}
         return {
             **checkpoint.description.model_settings(),
+            **checkpoint.description.training_settings(),
             "task_names": [task.name for task in tasks],
             TASKS: described,
             **_serving_length(checkpoint),

@@ -4,18 +4,18 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from electra_tf.config.encoder import NOT_IN_SHAPES
+from electra_tf.config.encoder import NOT_IN_SHAPES, EncoderConfig
 from electra_tf.config.hyperparameters import EVALUATION, TRAINING
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.recorded_settings import Change, changed_settings, influences
-from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
+from electra_tf.config.saved_config import CONFIG_FILE, DATA, is_converted, load_saved_config
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, nearest_name_hint
 
-# Recorded beside the hyperparameters: digests of the records by length, of the vocabulary, and
-# of the word list, None without one; with `shard_by` "file", number of workers, which
-# determines the examples of each batch; with held-out records, their digest.
-DATA, VOCABULARY, WORDS, FILE_READERS = "data", "vocabulary", "words", "file_readers"
+# Recorded beside the hyperparameters: digests of the records by length (DATA), of the
+# vocabulary, and of the word list, None without one; with `shard_by` "file", number of workers,
+# which determines the examples of each batch; with held-out records, their digest.
+VOCABULARY, WORDS, FILE_READERS = "vocabulary", "words", "file_readers"
 HELD_OUT = "held_out"
 _RECORDED = (DATA, VOCABULARY, WORDS, FILE_READERS, HELD_OUT)
 # Settings that the stages of an objective depend on.
@@ -55,6 +55,12 @@ _REPLACEMENT_SETTINGS = (
     "temperature",
     "temperature_end",
 )
+# Settings that the record of a converted model describes.
+_MODEL_SETTINGS = (
+    *(field.name for field in dataclasses.fields(EncoderConfig)),
+    "do_lower_case",
+    "strip_accents",
+)
 FLAG = "--allow_changed_settings"
 
 
@@ -85,11 +91,12 @@ def changes_of_resumed_run(
         raise UserError(missing_record(config.model_dir))
     # There was none before it could be given.
     recorded = {WORDS: None, **saved.hyperparameters}
+    changes = changed_settings(PretrainingConfig, recorded, settings)
+    _refuse_other_optimizer(changes)  # of converted moments, too
     changes = [
         change._replace(influence=EVALUATION) if change.name == HELD_OUT else change
-        for change in changed_settings(PretrainingConfig, recorded, settings)
+        for change in _known(changes, recorded)
     ]
-    _refuse_other_optimizer(changes)
     refused = [
         change
         for change in changes
@@ -104,6 +111,13 @@ def changes_of_resumed_run(
             + "\n  ".join(change.describe() for change in refused)
         )
     return changes
+
+
+def _known(changes: list[Change], recorded: Mapping[str, Any]) -> list[Change]:
+    """Returns the changes from what a record knows: of a converted model, from the model."""
+    if not is_converted(recorded):
+        return changes
+    return [change for change in changes if change.name in _MODEL_SETTINGS]
 
 
 def _refuse_other_optimizer(changes: Sequence[Change]) -> None:
@@ -181,15 +195,24 @@ def _changes_from_saved(
     if saved is None:
         return []
     given = {**dataclasses.asdict(config), **(more or {})}
-    changes = changed_settings(PretrainingConfig, saved.hyperparameters, given)
+    recorded = saved.hyperparameters
+    changes = _known(changed_settings(PretrainingConfig, recorded, given), recorded)
     return [change.describe() for change in changes if change.name in names]
 
 
 def unrecorded_settings(config: PretrainingConfig) -> list[str]:
-    """Returns the names of what older versions did not record of the run in `model_dir`."""
+    """Returns a line on what is not recorded of the run in `model_dir`, if there is such."""
     saved = load_saved_config(config.model_dir)
     recorded = saved.hyperparameters if saved else {}
-    return [name for name in (DATA, VOCABULARY) if name not in recorded]
+    if is_converted(recorded):
+        return [f"{CONFIG_FILE}, of a converted model, does not record how it was trained"]
+    names = [name for name in (DATA, VOCABULARY) if name not in recorded]
+    if not names:
+        return []
+    return [
+        f"{CONFIG_FILE}, written by an older version, does not record {', '.join(names)}: "
+        "assumed unchanged"
+    ]
 
 
 def warn_of_other_held_out(changes: Sequence[Change], step: int) -> None:
@@ -201,16 +224,9 @@ def warn_of_other_held_out(changes: Sequence[Change], step: int) -> None:
         )
 
 
-def describe_changes(changes: list[Change], unrecorded: Sequence[str] = ()) -> list[str]:
-    """Returns one line per change of a resumed run, and one on what is not recorded."""
-    lines = []
-    if unrecorded:
-        names = ", ".join(unrecorded)
-        lines = [
-            f"{CONFIG_FILE}, written by an older version, does not record {names}: assumed "
-            "unchanged"
-        ]
-    return lines + [
+def describe_changes(changes: Sequence[Change]) -> list[str]:
+    """Returns one line per change of a resumed run."""
+    return [
         f"Changed: {change.describe()} "
         + ("(allowed)" if change.influence == TRAINING else "(does not affect training)")
         for change in changes

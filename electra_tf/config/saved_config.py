@@ -21,9 +21,14 @@ CONFIG_FILE = "config.json"
 # overrode it. 2: they follow from the width.
 CONFIG_VERSION = 2
 VERSION = "version"
+# Digests of a run's records by length, beside its hyperparameters.
+DATA = "data"
+# Name and data folder in the settings of pre-trained models of other formats. Their settings
+# describe the model; those of its training, which other formats do not record, have defaults.
+CONVERTED = {"model_name": "converted", "data_dir": "."}
 # Types of fine-tuning hyperparameters, and of entries that are not hyperparameters.
 _OTHER_TYPES: Mapping[str, type] = {
-    "data": dict,
+    DATA: dict,
     "labels": dict,
     "task_names": list,
     "tasks": dict,
@@ -40,6 +45,15 @@ class SavedConfig(NamedTuple):
 
     hyperparameters: dict[str, Any]
     variables: dict[str, list[int]]
+
+
+def is_converted(saved: Mapping[str, Any]) -> bool:
+    """Returns whether a pre-trained model was converted, and has not been trained here since.
+
+    Args:
+        saved: its hyperparameters.
+    """
+    return DATA not in saved and all(saved.get(n) == value for n, value in CONVERTED.items())
 
 
 def load_saved_config(directory: str | os.PathLike) -> SavedConfig | None:

@@ -8,18 +8,16 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from electra_tf.config.saved_config import CONFIG_FILE
+from electra_tf.config.saved_config import CONFIG_FILE, is_converted
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_object
 
 # Key of the `config.json` of a fine-tuned model: number of positions that pre-training or
 # fine-tuning has used; missing if that of pre-training is unknown. Also of a pre-trained model
-# that had longer sequences once.
+# that had longer sequences once, and null if it was a converted model of unknown training. Also
+# of a converted model if the format has it, as in the `config.json` of Hugging Face.
 TRAINED_POSITIONS = "trained_positions"
-# Name and data folder in the settings of pre-trained models that were converted. They do not
-# have the length of their pre-training, which other formats do not record.
-CONVERTED = {"model_name": "converted", "data_dir": "."}
 
 
 def trained_positions(saved: Mapping[str, Any]) -> int | None:
@@ -33,11 +31,10 @@ def trained_positions(saved: Mapping[str, Any]) -> int | None:
     """
     longest, seen = 0, set()
     while "electra_objective" in saved:
-        if all(saved.get(name) == value for name, value in CONVERTED.items()):
+        used = positions_of_run(saved)
+        if used is None:
             return None
-        # The second is recorded by a run whose sequences have become shorter.
-        lengths = (saved.get(name) or 0 for name in ("max_seq_length", TRAINED_POSITIONS))
-        longest = max(longest, *lengths)
+        longest = max(longest, used)
         before = saved.get("init_checkpoint")
         if not before:
             return longest
@@ -47,6 +44,18 @@ def trained_positions(saved: Mapping[str, Any]) -> int | None:
         saved = _hyperparameters(before)
     used = saved.get(TRAINED_POSITIONS)
     return None if used is None else max(longest, used)
+
+
+def positions_of_run(saved: Mapping[str, Any]) -> int | None:
+    """Returns the number of positions that a pre-training run has used; None if unknown.
+
+    What it started from does not count, unless it is a converted model that was resumed.
+    """
+    if is_converted(saved):  # its length is a default
+        return saved.get(TRAINED_POSITIONS)
+    # Recorded by a run whose sequences have become shorter.
+    earlier = saved.get(TRAINED_POSITIONS, 0)
+    return None if earlier is None else max(earlier, saved.get("max_seq_length") or 0)
 
 
 def _hyperparameters(checkpoint: str) -> Mapping[str, Any]:
@@ -100,7 +109,7 @@ def warn_of_longer_training(
 
 
 def untrained_positions_notes(saved: Mapping[str, Any], positions: int) -> list[str]:
-    """Returns a note for conversions to formats that do not record the length of training.
+    """Returns a note for conversions to formats whose models take longer texts.
 
     Args:
         saved: hyperparameters of the run.
@@ -110,6 +119,6 @@ def untrained_positions_notes(saved: Mapping[str, Any], positions: int) -> list[
     if trained is None or trained >= positions:
         return []
     return [
-        f"the length of training, {trained} tokens: the other {positions - trained} position "
-        f"embeddings are random, so truncate texts to {trained} tokens"
+        f"that {positions - trained} of {positions} position embeddings are random: truncate "
+        f"texts to {trained} tokens, the length of training"
     ]

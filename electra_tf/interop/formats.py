@@ -25,6 +25,7 @@ from electra_tf.interop.tf1_format import Tf1Format
 from electra_tf.text.tokenizer_description import (
     SETTINGS,
     check_recorded_vocabulary,
+    huggingface_settings,
     tokenizer_settings,
 )
 from electra_tf.training.checkpoints.authors_files import authors_checkpoint
@@ -228,7 +229,13 @@ def initial_settings(given: Mapping[str, Any], model_dir: str) -> dict[str, Any]
 def _warn_of_other_tokenizer(
     given: Mapping[str, Any], saved: Mapping[str, Any], source: str
 ) -> None:
-    """Warns of flags that contradict what a checkpoint records of its tokenizer."""
+    """Warns of flags that contradict what a checkpoint records of its tokenizer.
+
+    Of a Hugging Face folder, `tokenizer_settings` does.
+    """
+    vocab_file = given.get("vocab_file") or saved.get("vocab_file")
+    if vocab_file and huggingface_settings(vocab_file):
+        return
     for name in SETTINGS:
         if name == "strip_accents" and not saved.get("do_lower_case", True):
             continue  # it has no effect

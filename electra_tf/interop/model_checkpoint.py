@@ -21,6 +21,7 @@ from electra_tf.config.encoder import (
     encoder_config,
 )
 from electra_tf.config.saved_config import SavedConfig
+from electra_tf.config.trained_positions import TRAINED_POSITIONS
 from electra_tf.text.tokenizer_description import SETTINGS
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_plain_name
@@ -100,6 +101,8 @@ class ModelDescription:
         hyperparameters: hyperparameters of the run, if it was one of this project.
         heads_recorded: whether the number of attention heads is known, not assumed.
         tokenizer_recorded: whether the tokenizer settings are.
+        trained_positions: number of positions that training has used, if the format has it;
+            that of a model of this project is in its hyperparameters.
     """
 
     encoder: EncoderConfig
@@ -111,6 +114,7 @@ class ModelDescription:
     hyperparameters: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     heads_recorded: bool = True
     tokenizer_recorded: bool = True
+    trained_positions: int | None = None
 
     def model_settings(self) -> dict[str, Any]:
         """Returns this project's hyperparameters for such an encoder."""
@@ -135,9 +139,15 @@ class ModelDescription:
             "strip_accents": self.strip_accents,
         }
 
+    def training_settings(self) -> dict[str, Any]:
+        """Returns this project's hyperparameters on how the model was trained."""
+        if self.trained_positions is None:
+            return {}
+        return {TRAINED_POSITIONS: self.trained_positions}
+
     def recorded_settings(self) -> dict[str, Any]:
-        """Returns `model_settings` without settings of the tokenizer that are only assumed."""
-        values = self.model_settings()
+        """Returns all that is known: not settings of the tokenizer that are only assumed."""
+        values = self.model_settings() | self.training_settings()
         if not self.tokenizer_recorded:
             for name in SETTINGS:
                 del values[name]

@@ -154,6 +154,10 @@ class NativeFamily(ModelFamily):
 def load_model(checkpoint: ModelCheckpoint, families: Sequence[NativeFamily]) -> RebuiltModel:
     """Returns the model of a checkpoint of any format, with its weights.
 
+    It computes in float32, whatever the `precision` of its run: weights are float32 in every
+    format. For the precision of a run, and its other settings, use
+    `electra_tf.model_builder.load_model`.
+
     Raises:
         UserError: a weight is missing, its shape differs from the description, or no family
             matches.

@@ -17,8 +17,7 @@ from electra_tf.config.pretraining import (
     discriminator_config,
     generator_config,
 )
-from electra_tf.config.saved_config import SavedConfig
-from electra_tf.config.trained_positions import CONVERTED
+from electra_tf.config.saved_config import CONVERTED, SavedConfig
 from electra_tf.interop.model_checkpoint import (
     GENERATOR_EMBEDDINGS,
     TOWER_EMBEDDINGS,
@@ -81,7 +80,7 @@ class PretrainingFamily(NativeFamily):
         )
         if checkpoint.has_generator_encoder or checkpoint.has_two_towers:
             _check_generator(generator_config(config), description.generator)
-        return dataclasses.asdict(config)
+        return dataclasses.asdict(config) | description.training_settings()
 
     def build(self, saved: SavedConfig, vocabulary: bytes | None = None) -> RebuiltModel:
         """Builds the models of the objective."""

@@ -15,7 +15,7 @@ from electra_tf.masking.token import TokenMasking
 from electra_tf.masking.units import choose_whole_units
 from electra_tf.model import randomness
 from electra_tf.model.batch_types import PretrainInputs, SpecialTokenIds
-from electra_tf.model.positions import gather_positions, scatter_update
+from electra_tf.model.positions import gather_positions, require_positions, scatter_update
 from electra_tf.model.randomness import Randomness
 from electra_tf.model.schedules import mask_prob_of
 from electra_tf.util.errors import UserError
@@ -87,6 +87,10 @@ def mask(
         positions, wanted = _drawn_with_replacement(candidates, wanted, noise)
     else:
         order = strategy.order(inputs.input_ids, candidates, position_key, first_example)
+        name = f"{type(strategy).__name__}.order"
+        require_positions(order.priority, candidates, f"{name}: priority")
+        if order.units is not None:
+            require_positions(order.units, candidates, f"{name}: units")
         positions, wanted = _first_in_order(order, candidates, wanted, slots)
     weights = tf.cast(tf.range(slots)[None, :] < wanted[:, None], tf.float32)
     used = tf.cast(weights, tf.int32)

@@ -121,7 +121,12 @@ class PretrainingOutput(NamedTuple):
 
     @property
     def losses(self) -> dict[str, tf.Tensor]:
-        """Losses of the terms without coefficients, and "total", the objective of the batch."""
+        """Losses of the terms without coefficients, and "total", the objective of the batch.
+
+        Raises ValueError if a term is called "total".
+        """
+        if "total" in self.terms:
+            raise ValueError('the loss term "total" has the name of the objective: rename it')
         losses = {name: term.loss for name, term in self.terms.items()}
         total = tf.add_n(
             [

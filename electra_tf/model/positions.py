@@ -6,6 +6,21 @@ Position embeddings are in `electra_tf.model.embeddings`.
 import tensorflow as tf
 
 
+def require_positions(values: tf.Tensor, like: tf.Tensor, what: str) -> None:
+    """Raises ValueError for values that would be broadcast over rows or positions.
+
+    Args:
+        values: what should have a value for every position.
+        like: [batch, seq], of as many positions.
+        what: what computes the values, for the error.
+    """
+    given, wanted = (tf.TensorShape(each.shape) for each in (values, like))
+    if not given.is_compatible_with(wanted):
+        raise ValueError(
+            f"{what} must be [batch, seq], here {wanted.as_list()}, not {given.as_list()}"
+        )
+
+
 def gather_positions(sequence: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
     """Returns `sequence` [batch, seq, ...] at `positions` [batch, n]: [batch, n, ...]."""
     return tf.gather(sequence, positions, batch_dims=1)

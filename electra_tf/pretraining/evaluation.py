@@ -22,7 +22,7 @@ from electra_tf.model.token_scores import (
 from electra_tf.text.framing import INPUT_IDS
 from electra_tf.training.distribution.cores import parts_side_by_side, runs_on_one_cpu
 from electra_tf.training.distribution.strategies import iterate
-from electra_tf.training.gradients import TrainableModel, refuse_metrics_named_as_losses
+from electra_tf.training.gradients import TrainableModel, refuse_reserved_metrics
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
 
@@ -167,7 +167,7 @@ class HeldOutEvaluator:
         batch = self._model.prepare(features, randomness=randomness)
         output = self._model.forward(batch, randomness=randomness)
         sums = self._model.metric_sums(output)
-        refuse_metrics_named_as_losses(output.terms, sums)
+        refuse_reserved_metrics(output.terms, sums)
         for name, term in output.terms.items():
             self._coefficients[name] = term.coefficient
             sums[_TERM + name] = tf.stack([term.loss * term.weight, term.weight])

@@ -199,7 +199,7 @@ class _Start(NamedTuple):
     """What a run starts from.
 
     `resumed` says that it is a checkpoint of this run. Then `changes` are the settings that
-    have changed since, and `unrecorded` those that the checkpoint does not tell.
+    have changed since, and `unrecorded` says what the checkpoint does not tell.
     """
 
     model: PretrainingModel
@@ -258,7 +258,7 @@ def _describe_start(
     if start.resumed:
         print_fn(f"Resuming from {start.checkpoints.latest}, step {step}.")
     moved = describe_moved_position(config, start.model.stages(), changes, step, records)
-    for line in (*describe_changes(changes, start.unrecorded), *moved):
+    for line in (*start.unrecorded, *describe_changes(changes), *moved):
         print_fn(line)
 
 

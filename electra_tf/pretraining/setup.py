@@ -24,7 +24,7 @@ from electra_tf.config.resumption import (
     WORDS,
 )
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
-from electra_tf.config.trained_positions import TRAINED_POSITIONS
+from electra_tf.config.trained_positions import TRAINED_POSITIONS, positions_of_run
 from electra_tf.flops.counting import model_flops_by_phase, train_flops_per_step
 from electra_tf.flops.gpu_peaks import peak_bfloat16_flops
 from electra_tf.interop.initialization import initialize_from_checkpoint, resume_authors_run
@@ -135,16 +135,17 @@ def kept_origin(config: PretrainingConfig) -> dict[str, Any]:
     """Returns what a resumed run keeps of its record: where its weights came from.
 
     `--init_checkpoint` is not loaded again, whatever it is, and position embeddings stay
-    trained when sequences become shorter.
+    trained when sequences become shorter. Those that a converted model was trained on stay
+    unknown.
     """
     saved = load_saved_config(config.model_dir)
     if saved is None:
         return {}
     recorded = saved.hyperparameters
-    used = (recorded.get(name) or 0 for name in ("max_seq_length", TRAINED_POSITIONS))
     kept = {"init_checkpoint": recorded.get("init_checkpoint")}
-    longest = max(used)
-    return kept | ({TRAINED_POSITIONS: longest} if longest > config.max_seq_length else {})
+    longest = positions_of_run(recorded)
+    is_kept = longest is None or longest > config.max_seq_length
+    return kept | ({TRAINED_POSITIONS: longest} if is_kept else {})
 
 
 def restore(

@@ -1,7 +1,8 @@
 """Description of a tokenizer, written beside its vocabulary and into all that is made with it.
 
 `vocab.txt` is described by `vocab.tokenizer.json`. Programs take their settings from it and
-refuse flags that contradict it; a vocabulary without one can be used with any settings.
+refuse flags that contradict it; a vocabulary without one can be used with any settings. If
+Hugging Face's `tokenizer_config.json` is beside it, others than its settings are warned of.
 """
 
 import dataclasses
@@ -15,9 +16,10 @@ from typing import Any
 from electra_tf.text.vocabulary import SPECIAL_TOKENS, describe_other_tokens
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import loads_json, to_json, write_atomically
+from electra_tf.util.files import loads_json, read_json, read_switch, to_json, write_atomically
 from electra_tf.util.paths import AnyPath, as_path
 
+HUGGINGFACE_FILE = "tokenizer_config.json"
 DESCRIPTION_SUFFIX = ".tokenizer.json"
 SETTINGS = ("do_lower_case", "strip_accents")
 # Vocabularies of lowercased text have none; KoELECTRA's, which is cased, has 1.2 % of them.
@@ -167,6 +169,8 @@ def tokenizer_settings(
     described = described or load_tokenizer_description(vocab_file)
     values = {name: True if given.get(name) is None else given[name] for name in SETTINGS}
     if described is None:
+        if _warn_of_huggingface_settings(vocab_file, values, flags):
+            return values
         # Without lowercasing, nothing is lost.
         assumed = [n for n in SETTINGS if given.get(n) is None and values["do_lower_case"]]
         _warn_of_lost_entries(vocab_file, assumed, flags)
@@ -239,6 +243,41 @@ def _warn_of_other_tokens(
             f"--vocab_file={vocab_file} is not the model's vocabulary, {model_vocab_file}: "
             f"{other}; these tokens get the embeddings of other ones"
         )
+
+
+def huggingface_settings(vocab_file: str | os.PathLike) -> dict[str, bool]:
+    """Returns the settings of the Hugging Face tokenizer whose vocabulary a file is.
+
+    Returns:
+        Those that the `tokenizer_config.json` beside it has, or that follow from them.
+
+    Raises:
+        UserError: that file cannot be read.
+    """
+    path = as_path(vocab_file).with_name(HUGGINGFACE_FILE)
+    content = read_json(path)
+    if all(content.get(name) is None for name in SETTINGS):
+        return {}
+    lower = read_switch(content, "do_lower_case", True, str(path))
+    # By default, accents are stripped from lowercased text; without lowercasing, never here.
+    strip = read_switch(content, "strip_accents", lower, str(path))
+    return {"do_lower_case": lower, "strip_accents": lower and strip}
+
+
+def _warn_of_huggingface_settings(
+    vocab_file: str | os.PathLike, values: Mapping[str, bool], flags: Mapping[str, str]
+) -> bool:
+    """Warns of settings that are not those of the vocabulary's tokenizer; returns if so."""
+    for name, expected in huggingface_settings(vocab_file).items():
+        if values[name] != expected and (name != "strip_accents" or values["do_lower_case"]):
+            warn_once(
+                f"{flags[name]} is {json.dumps(values[name])}, but {HUGGINGFACE_FILE} beside "
+                f"{vocab_file} says that {name} is {json.dumps(expected)}: text gets other "
+                f"tokens than its model was trained on. Pass {flags[name]}="
+                f"{json.dumps(expected)}"
+            )
+            return True
+    return False
 
 
 def _warn_of_lost_entries(

@@ -14,6 +14,11 @@ from electra_tf.model.compilation import largest_divisor
 from electra_tf.model.randomness import Randomness
 from electra_tf.text.framing import INPUT_IDS
 from electra_tf.training.accumulation import sum_over_parts
+from electra_tf.training.monitoring.run_info import RATES
+from electra_tf.training.nonfinite import SKIPPED
+
+# Names that the log has for other values of a step than metrics of the model.
+_LOGGED = {"step", "kind", "gradient_norm", "loss_scale", "learning_rate", SKIPPED, *RATES}
 
 
 class TermsOutput(Protocol):
@@ -35,7 +40,10 @@ class TrainableModel(Protocol):
         """Prepares a batch without gradients, such as by masking it."""
 
     def term_weights(self, batch: Any) -> dict[str, tf.Tensor]:
-        """Returns the `weight` of each loss term of a batch, without running an encoder."""
+        """Returns the `weight` of each loss term of a batch, without running an encoder.
+
+        With several devices or micro-batches, their totals are needed before a term is.
+        """
 
     def forward(self, batch: Any, *, randomness: Randomness) -> TermsOutput:
         """Returns the loss terms of a batch."""
@@ -87,7 +95,8 @@ def gradients_of_replica(
     rows = features[INPUT_IDS].shape[0]
     side_by_side = largest_divisor(rows and rows // num_parts, max_side_by_side)
     count = num_parts * side_by_side
-    totals = _total_weights(model, batch, count, context)
+    weights = model.term_weights(batch)
+    totals = _total_weights(weights, count, context)
     variables = model.trainable_variables
 
     def contribution(part: Any, index: tf.Tensor) -> PartialStep:
@@ -99,6 +108,7 @@ def gradients_of_replica(
         )
         with tf.GradientTape() as tape:
             output = model.forward(part, randomness=randomness)
+            _require_weights(output.terms, weights)
             shares = {
                 name: _weight_fraction(term.weight, totals, name)
                 for name, term in output.terms.items()
@@ -110,7 +120,7 @@ def gradients_of_replica(
         gradients = tape.gradient(scaled, [variable.value for variable in variables])
         losses = {f"{n}_loss": t.loss * shares[n] for n, t in output.terms.items()}
         sums = model.metric_sums(output)
-        refuse_metrics_named_as_losses(output.terms, sums)
+        refuse_reserved_metrics(output.terms, sums)
         return PartialStep(
             {
                 variable.path: tf.convert_to_tensor(gradient)
@@ -124,28 +134,38 @@ def gradients_of_replica(
     return sum_over_parts(contribution, batch, num_parts, side_by_side)
 
 
-def refuse_metrics_named_as_losses(
-    terms: Mapping[str, LossTerm], sums: metrics.MetricSums
-) -> None:
-    """Raises ValueError if a metric has the name under which a loss is logged.
+def refuse_reserved_metrics(terms: Mapping[str, LossTerm], sums: metrics.MetricSums) -> None:
+    """Raises ValueError if a metric has the name under which something else is logged.
 
-    One of the two would be lost.
+    That is a loss, the learning rate, a norm or a rate. One of the two would be lost.
     """
     both = sums.keys() & {"loss", *(f"{name}_loss" for name in terms)}
+    what = "the name of a loss"
+    if not both:
+        both, what = sums.keys() & _LOGGED, "which the log has for something else"
     if both:
         raise ValueError(
-            f"metric_sums has {', '.join(sorted(both))}, the name of a loss: rename the metric"
+            f"metric_sums has {', '.join(sorted(both))}, {what}: rename the metric"
+        )
+
+
+def _require_weights(terms: Mapping[str, LossTerm], weights: Mapping[str, tf.Tensor]) -> None:
+    """Raises ValueError if `term_weights` lacks a loss term."""
+    missing = terms.keys() - weights.keys()
+    if missing:
+        raise ValueError(
+            f"term_weights lacks the loss term {', '.join(sorted(missing))}: return its number "
+            "of tokens, by which devices and micro-batches are averaged"
         )
 
 
 def _total_weights(
-    model: TrainableModel, batch: Any, num_parts: int, context: tf.distribute.ReplicaContext
+    weights: dict[str, tf.Tensor], num_parts: int, context: tf.distribute.ReplicaContext
 ) -> dict[str, tf.Tensor] | None:
     """Returns the term weights over all replicas and micro-batches; None if only one."""
     replicas = context.num_replicas_in_sync
     if replicas * num_parts == 1:
         return None
-    weights = model.term_weights(batch)
     if replicas == 1:
         return weights
     return context.all_reduce(tf.distribute.ReduceOp.SUM, weights)

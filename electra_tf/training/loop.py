@@ -20,7 +20,7 @@ from electra_tf.training.distribution.preemption import Preemption
 from electra_tf.training.learning_rate import last_learning_rate
 from electra_tf.training.monitoring.log import SilentLog, TrainLog
 from electra_tf.training.step import TrainingSteps
-from electra_tf.util.errors import PreemptedError
+from electra_tf.util.errors import PreemptedError, UserError
 
 _TRAIN_PREFIX = "train/"
 
@@ -126,6 +126,7 @@ def run_loop(
 
     Raises:
         PreemptedError: the run was preempted, after saving its last step.
+        UserError: a segment's batches end before its last step.
         Exception: result of `diverged`; that step is not saved.
     """
     values: dict[str, float] = {}
@@ -211,11 +212,23 @@ def _run_to_stops(
     for segment in segments:
         while (current := int(step.numpy())) < segment.end_step:
             stop = intervals.next_stop(current, min(segment.end_step, num_train_steps))
-            with segment.guard():
+            with segment.guard(), _naming_the_end(step, num_train_steps):
                 segment.steps.run(segment.batches, stop - current, segment.lengths)
             log.progress(stop)
             yield segment
         log.clear_progress()
+
+
+@contextlib.contextmanager
+def _naming_the_end(step: tf.Variable, num_train_steps: int) -> Iterator[None]:
+    """Raises UserError if the batches end before the steps do."""
+    try:
+        yield
+    except tf.errors.OutOfRangeError as error:
+        raise UserError(
+            f"The batches ended after step {int(step.numpy())} of {num_train_steps}: the "
+            "training loop needs batches that do not end, such as of Dataset.repeat()"
+        ) from error
 
 
 def _refuse_weights(

@@ -15,6 +15,7 @@ from typing import Any
 
 from electra_tf.util.content import ONLY_CARRIAGE_RETURNS, not_text
 from electra_tf.util.errors import UserError, not_utf8
+from electra_tf.util.paths import as_path
 from electra_tf.util.temporaries import temporary_path
 
 # What network and FUSE file systems without such a call answer.
@@ -327,14 +328,14 @@ def remove_files(*paths: str | os.PathLike) -> None:
         pathlib.Path(path).unlink(missing_ok=True)
 
 
-def read_json(path: str) -> dict[str, Any]:
+def read_json(path: str | os.PathLike) -> dict[str, Any]:
     """Returns the object in a JSON file; empty if there is no file.
 
     Raises:
         UserError: the file is not valid JSON, or not an object.
     """
     try:
-        content = loads_json(pathlib.Path(path).read_text(encoding="utf-8"))
+        content = loads_json(as_path(path).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (ValueError, RecursionError) as error:

@@ -190,6 +190,33 @@ def test_a_metric_never_takes_the_place_of_a_loss(make_model, monkeypatch):
     assert {"gen_loss", "disc_loss"} <= values.keys()
     with pytest.raises(UserError, match="The held-out records have no batch to evaluate on"):
         HeldOutEvaluator(model, strategy).run([], 1)
-    monkeypatch.setattr(model, "metric_sums", lambda output: {"disc_loss": tf.ones([2])})
-    with pytest.raises(ValueError, match="metric_sums has disc_loss, the name of a loss"):
-        HeldOutEvaluator(model, strategy).run([features()], 1)
+    for name, message in (
+        ("disc_loss", "disc_loss, the name of a loss"),
+        ("gradient_norm", "gradient_norm, which the log has for something else"),
+        ("learning_rate", "learning_rate, which"),
+        ("step", "step, which"),
+    ):
+        sums = {name: tf.ones([2])}
+        monkeypatch.setattr(model, "metric_sums", lambda output, sums=sums: dict(sums))
+        with pytest.raises(ValueError, match=f"metric_sums has {message}.*rename the metric"):
+            HeldOutEvaluator(model, strategy).run([features()], 1)
+
+
+@pytest.mark.parametrize("method", ["discriminator_weights", "detection_losses"])
+def test_a_value_of_each_row_is_not_broadcast_over_its_tokens(make_model, monkeypatch, method):
+    model = make_model()
+    monkeypatch.setattr(model, method, lambda *inputs: tf.ones([3, 1]))
+    message = rf"{method} must be \[batch, seq\], here \[3, 16\], not \[3, 1\]"
+    with pytest.raises(ValueError, match=message):
+        model(features(), randomness=Randomness(0, 0))
+
+
+def test_a_layer_that_is_not_built_is_refused(make_model, monkeypatch):
+    """It would get its weights in the first step, without being trained or restored."""
+
+    def create_layers(model: PretrainingModel) -> None:
+        model.more = keras.layers.Dense(1, name="more")
+
+    monkeypatch.setattr(PretrainingModel, "create_layers", create_layers)
+    with pytest.raises(ValueError, match="the layers more of PretrainingModel are not built"):
+        make_model()

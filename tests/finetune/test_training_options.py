@@ -13,7 +13,7 @@ from electra_tf.model.batch_types import LossTerm
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.training.distribution.context import create_context
-from electra_tf.training.gradients import refuse_metrics_named_as_losses
+from electra_tf.training.gradients import refuse_reserved_metrics
 from electra_tf.util.console import discard
 from finetune.config.finetuning import FinetuningConfig
 from finetune.export import load_finetuned
@@ -64,7 +64,7 @@ def test_a_task_called_mean_has_a_loss_of_its_own_in_the_log(finished, monkeypat
     terms = {name: LossTerm(3.0, 1.0, 3.0) for name in model.term_weights({"input_ids": ids})}
     sums = model.metric_sums(FinetuningOutput(terms, losses, {}, ids))
     assert sums["mean_loss"].numpy().tolist() == [8.0, 2.0]
-    refuse_metrics_named_as_losses(terms, sums)
+    refuse_reserved_metrics(terms, sums)
 
 
 def test_frozen_weights_are_those_of_the_checkpoint(finished):

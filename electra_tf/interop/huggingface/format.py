@@ -14,7 +14,10 @@ import safetensors.numpy
 
 from electra_tf.config.choices import ELECTRIC
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.config.trained_positions import untrained_positions_notes
+from electra_tf.config.trained_positions import (
+    trained_positions,
+    untrained_positions_notes,
+)
 from electra_tf.interop.huggingface.head_converter import ENCODER_CLASS
 from electra_tf.interop.huggingface.heads import (
     from_huggingface_head,
@@ -121,6 +124,7 @@ class HuggingFaceFormat(CheckpointFormat):
         notes += untrained_positions_notes(
             description.hyperparameters, description.encoder.max_position_embeddings
         )
+        trained = trained_positions(description.hyperparameters)
         if checkpoint.slots:
             notes.append(f"{len(checkpoint.slots)} optimizer moments")
         if checkpoint.step is not None:
@@ -131,9 +135,11 @@ class HuggingFaceFormat(CheckpointFormat):
             tensors = {**to_huggingface(part.arrays), **part.head}
             if part.architecture == ENCODER_CLASS:
                 tensors = {name.removeprefix("electra."): v for name, v in tensors.items()}
-            content = huggingface_config(part.encoder, part.architecture, pad, **part.config)
+            content = huggingface_config(
+                part.encoder, part.architecture, pad, trained, **part.config
+            )
             files = {
-                **tokenizer_files(checkpoint.description),
+                **tokenizer_files(description, trained),
                 WEIGHTS_FILE: safetensors.numpy.save(tensors, metadata={"format": "pt"}),
                 CONFIG_FILE: to_json(content),
             }

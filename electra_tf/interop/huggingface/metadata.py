@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from electra_tf.config.encoder import EncoderConfig
+from electra_tf.config.trained_positions import TRAINED_POSITIONS
 from electra_tf.interop.huggingface.tokenizer_files import read_tokenizer
 from electra_tf.interop.model_checkpoint import ModelDescription
 from electra_tf.util.errors import UserError
@@ -75,7 +76,8 @@ def read_huggingface_description(folder: str) -> HuggingFaceDescription:
         UserError: a file cannot be read, or the model is not the authors' encoder.
     """
     config = read_json(os.path.join(folder, CONFIG_FILE))
-    encoder = _encoder_config(config, os.path.join(folder, CONFIG_FILE))
+    path = os.path.join(folder, CONFIG_FILE)
+    encoder = _encoder_config(config, path)
     tokenizer = read_tokenizer(folder, config, encoder.vocab_size)
     description = ModelDescription(
         encoder=encoder,
@@ -83,6 +85,7 @@ def read_huggingface_description(folder: str) -> HuggingFaceDescription:
         strip_accents=tokenizer.strip_accents,
         vocabulary=tokenizer.vocabulary,
         tokenizer_recorded=tokenizer.is_recorded,
+        trained_positions=_trained_positions(config, path),
     )
     notes = (*segment_notes(encoder), *tokenizer.notes)
     return HuggingFaceDescription(config, description, notes)
@@ -122,10 +125,26 @@ def _encoder_config(config: Mapping[str, Any], path: str) -> EncoderConfig:
         raise UserError(f"{path}: {message}") from error
 
 
+def _trained_positions(config: Mapping[str, Any], path: str) -> int | None:
+    """Returns what `huggingface_config` has written; None in files of other programs."""
+    positions = config.get(TRAINED_POSITIONS)
+    if positions is not None and (type(positions) is not int or positions < 1):
+        raise UserError(
+            f"{path}: {TRAINED_POSITIONS} must be a positive integer, not {positions!r:.80}"
+        )
+    return positions
+
+
 def huggingface_config(
-    encoder: EncoderConfig, architecture: str, pad_token_id: int, **more: Any
+    encoder: EncoderConfig,
+    architecture: str,
+    pad_token_id: int,
+    trained_positions: int | None = None,
+    **more: Any,
 ) -> dict[str, Any]:
     """Returns the `config.json` of an encoder with the head of `architecture`.
+
+    `trained_positions`, which transformers ignores, is there if it is known.
 
     Raises:
         UserError: transformers has no such activation.
@@ -151,5 +170,6 @@ def huggingface_config(
         "summary_last_dropout": 0.1,
         "classifier_dropout": 0.1,
         "dtype": "float32",
+        **({TRAINED_POSITIONS: trained_positions} if trained_positions else {}),
         **more,
     }

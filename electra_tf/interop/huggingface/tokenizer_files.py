@@ -325,15 +325,24 @@ def _listed_tokens(fast_file: str) -> Iterator[tuple[int, str]]:
             yield entry["id"], str(entry.get("content", ""))
 
 
-def tokenizer_files(description: ModelDescription) -> dict[str, bytes]:
-    """Returns the contents of the tokenizer files by name."""
+def tokenizer_files(
+    description: ModelDescription, trained_positions: int | None = None
+) -> dict[str, bytes]:
+    """Returns the contents of the tokenizer files by name.
+
+    Args:
+        description: of the model.
+        trained_positions: number of positions that its training has used, to which texts are
+            truncated; None if unknown.
+    """
+    positions = description.encoder.max_position_embeddings
     special = {"pad_token": PAD, **_SPECIAL}
     settings = {
         "tokenizer_class": "ElectraTokenizer",
         "do_lower_case": description.do_lower_case,
         "strip_accents": description.strip_accents and description.do_lower_case,
         "tokenize_chinese_chars": True,
-        "model_max_length": description.encoder.max_position_embeddings,
+        "model_max_length": min(trained_positions or positions, positions),
         **special,
     }
     return {

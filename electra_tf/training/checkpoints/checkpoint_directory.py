@@ -24,6 +24,7 @@ from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.training.checkpoints.checkpoint_files import (
     checkpoint_path,
     newest_whole,
+    read_shapes,
     require_whole,
     step_of,
 )
@@ -36,6 +37,8 @@ from electra_tf.util.plain_paths import plain_path
 from electra_tf.util.seals import sealed
 
 _MAX_DIFFERENCES_SHOWN = 20
+# Attribute of a checkpoint, and of the names of its tensors.
+_OPTIMIZER = "optimizer"
 
 
 class CheckpointDirectory:
@@ -85,7 +88,7 @@ class CheckpointDirectory:
         self._step = step
         tracked = {"model": model, "step": step}
         if optimizer is not None:
-            tracked["optimizer"] = optimizer
+            tracked[_OPTIMIZER] = optimizer
         self._checkpoint = tf.train.Checkpoint(**tracked)
         self._keep_checkpoint_max = keep_checkpoint_max
         self._with_optimizer = optimizer is not None
@@ -138,6 +141,7 @@ class CheckpointDirectory:
 
     def _restore(self, prefix: str) -> None:
         self._check_variables(prefix)
+        self._check_optimizer(prefix)
         try:
             with plain_path(prefix) as readable:
                 status = self._checkpoint.restore(readable)
@@ -226,6 +230,16 @@ class CheckpointDirectory:
                 "one. Use another --model_name, or the flags of the first run (see "
                 f"{os.path.join(self.directory, CONFIG_FILE)}). Differing variables:\n  "
                 + "\n  ".join(shown)
+            )
+
+    def _check_optimizer(self, prefix: str) -> None:
+        if self._with_optimizer and not any(
+            name.startswith(f"{_OPTIMIZER}/") for name in read_shapes(prefix)
+        ):
+            raise UserError(
+                f"The checkpoint {prefix} has no state of an optimizer, as after a conversion, "
+                "so no run resumes from it: start a new one (another --model_name) from its "
+                f"weights with --init_checkpoint={self.directory}"
             )
 
 

@@ -13,8 +13,10 @@ from electra_tf.config.recorded_settings import (
     influences,
 )
 from electra_tf.config.resumption import (
+    changed_metrics,
     changes_of_resumed_run,
     check_allowed_names,
+    check_recorded_replacements,
     describe_changes,
     unrecorded_settings,
 )
@@ -106,8 +108,49 @@ def test_what_older_versions_did_not_record_is_said(tmp_path):
     assert changes_of_resumed_run(config, {**given, "words": None}) == []
     with pytest.raises(UserError, match=r"words: None before, 'digest' now"):
         changes_of_resumed_run(config, {**given, "words": "digest"})
-    (line,) = describe_changes([], unrecorded_settings(config))
+    assert describe_changes([]) == []
+    (line,) = unrecorded_settings(config)
     assert line.endswith("does not record data, vocabulary: assumed unchanged")
+
+
+@pytest.mark.parametrize("is_trained_since", [False, True])
+def test_how_a_converted_model_was_trained_is_unknown(tmp_path, is_trained_since):
+    """Its record has defaults, which nobody has trained with."""
+    recorded = settings() | {"model_name": "converted", "data_dir": "."}
+    if is_trained_since:  # in the data folder, under the name that conversions have
+        recorded |= {"data": {"128": "digest"}, "vocabulary": "digest"}
+    folder = tmp_path / "models" / "converted"
+    folder.mkdir(parents=True)
+    content = {"hyperparameters": recorded, "variables": {}}
+    (folder / "config.json").write_text(json.dumps(content))
+
+    def config(**given) -> PretrainingConfig:
+        return PretrainingConfig.create(
+            data_dir=str(tmp_path), model_name="converted", max_seq_length=512, **given
+        )
+
+    other = config(mask_prob=0.25, precision="mixed_bfloat16")
+    given = {**dataclasses.asdict(other), "words": "digest"}
+    if is_trained_since:
+        assert unrecorded_settings(other) == []
+        assert "mask_prob: 0.15 before, 0.25 now" in changed_metrics(other, None)
+        with pytest.raises(UserError, match=r"--method=electra needs the settings"):
+            check_recorded_replacements(other, "--method=electra")
+        with pytest.raises(UserError, match=r"mask_prob: 0\.15 before"):
+            changes_of_resumed_run(other, given)
+        return
+    (line,) = unrecorded_settings(other)
+    assert line == "config.json, of a converted model, does not record how it was trained"
+    assert changed_metrics(other, None) == []
+    check_recorded_replacements(other, "--method=electra")
+    assert changes_of_resumed_run(other, given) == []
+    # What the model is, and what its moments are of, is known.
+    other = config(model_hparam_overrides={"hidden_act": "relu"}, do_lower_case=False)
+    with pytest.raises(UserError, match=r"do_lower_case: True .*\n  hidden_act: 'gelu'"):
+        changes_of_resumed_run(other, dataclasses.asdict(other))
+    other = config(optimizer="lamb")
+    with pytest.raises(UserError, match="the state of another optimizer"):
+        changes_of_resumed_run(other, dataclasses.asdict(other))
 
 
 def test_whatever_declares_nothing_influences_the_training():

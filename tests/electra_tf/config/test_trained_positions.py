@@ -28,6 +28,8 @@ FINETUNED = {"task_names": ["cola"], "max_seq_length": 512}
         # What this was trained on before may have been longer.
         ({**PRETRAINED, "init_checkpoint": "gone"}, None),
         ({**PRETRAINED, "model_name": "converted", "data_dir": "."}, None),
+        # Trained here since then.
+        ({**PRETRAINED, "trained_positions": None, "data": {"128": "digest"}}, None),
         ({**FINETUNED, "trained_positions": 140}, 140),
         (FINETUNED, None),
         ({}, None),

@@ -1,10 +1,13 @@
 """What a run takes from the checkpoint that it starts from."""
 
+import shutil
+
 import pytest
 
 from electra_tf.interop import formats
-from electra_tf.interop.formats import initial_settings
+from electra_tf.interop.formats import initial_settings, pretraining_config
 from electra_tf.util.console import warn_once
+from tests.electra_tf.interop.models import HUGGINGFACE_DATA
 
 
 @pytest.mark.parametrize(
@@ -29,3 +32,17 @@ def test_flags_that_contradict_the_tokenizer_of_the_checkpoint_are_warned_of(
     initial_settings(given, str(tmp_path / "run"))
     error = capsys.readouterr().err
     assert (warned in error) if warned else not error
+
+
+def test_a_tokenizer_beside_the_vocabulary_is_told_of_once(tmp_path, tiny_data, capsys):
+    warn_once.cache_clear()
+    folder = shutil.copytree(HUGGINGFACE_DATA / "small/discriminator", tmp_path / "cased")
+    pretraining_config(
+        data_dir=str(tmp_path),
+        model_name="run",
+        init_checkpoint=str(folder),
+        do_lower_case=True,
+        max_seq_length=16,
+    )
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"--do_lower_case is true, but tokenizer_config.json beside {folder}" in line

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.config.hyperparameters import NoHparams
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.masking.base import MaskingOrder, MaskingStrategy
 from electra_tf.masking.masked_batch import (
     DEFAULT_MASKING,
     candidates_mask,
@@ -132,3 +134,21 @@ def test_a_batch_may_be_arrays_of_any_integer_type():
     for one, other in zip(wanted, found, strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("priority", "units", "message"),
+    [
+        ([LENGTH], None, r"Order\.order: priority must be .* \[2, 32\], not \[32\]"),
+        ([2, 1], None, r"priority must be .*, not \[2, 1\]"),
+        ([2, LENGTH], [LENGTH], r"units must be .*, not \[32\]"),
+    ],
+)
+def test_an_order_that_is_not_of_every_position_is_refused(priority, units, message):
+    class Order(MaskingStrategy):
+        def order(self, input_ids, candidates, key, first_example):
+            of_units = None if units is None else tf.zeros(units, tf.int32)
+            return MaskingOrder(tf.zeros(priority), of_units)
+
+    with pytest.raises(ValueError, match=message):
+        masked(rows([8, 20]), strategy=Order(NoHparams(), None))

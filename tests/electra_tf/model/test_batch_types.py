@@ -1,5 +1,6 @@
 """Losses of a batch."""
 
+import pytest
 import tensorflow as tf
 
 from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
@@ -18,3 +19,11 @@ def test_the_total_is_the_objective():
         "mean": 2,
         "sum": 2,
     }
+
+
+def test_no_term_is_called_like_the_objective():
+    terms = {"total": LossTerm(tf.constant(2.0), coefficient=1.0, weight=tf.constant(5.0))}
+    empty = tf.zeros([0, 0], tf.int32)
+    output = PretrainingOutput(terms, PretrainInputs(empty, empty, empty))
+    with pytest.raises(ValueError, match='term "total" has the name of the objective'):
+        _ = output.losses

@@ -187,6 +187,15 @@ def record(config, **hyperparameters) -> None:
             {"max_seq_length": 8, "trained_positions": 32},
             {"init_checkpoint": None, "trained_positions": 32},
         ),
+        # Of a converted model, which was trained on more than its settings say.
+        (
+            {"model_name": "converted", "data_dir": ".", "max_seq_length": 16},
+            {"init_checkpoint": None, "trained_positions": None},
+        ),
+        (
+            {"max_seq_length": 64, "trained_positions": None, "data": {}},
+            {"init_checkpoint": None, "trained_positions": None},
+        ),
     ],
 )
 def test_a_resumed_run_keeps_where_its_weights_came_from(make_config, recorded, kept):

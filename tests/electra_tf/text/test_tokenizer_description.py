@@ -69,6 +69,38 @@ def test_a_cased_vocabulary_is_not_lowercased_silently(vocab_file, capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize(
+    ("settings", "given", "warned"),
+    [
+        ({"do_lower_case": False}, {}, "do_lower_case is true"),
+        ({"do_lower_case": False}, {"do_lower_case": True}, "do_lower_case is true"),
+        ({"do_lower_case": True}, {"do_lower_case": False}, "do_lower_case is false"),
+        ({"strip_accents": False}, {}, "strip_accents is true"),
+        ({"do_lower_case": True}, {"strip_accents": False}, "strip_accents is false"),
+        ({"do_lower_case": True, "strip_accents": None}, {}, None),
+        ({"do_lower_case": False}, {"do_lower_case": False}, None),
+        ({"model_max_length": 512}, {"strip_accents": False}, None),
+    ],
+)
+def test_other_settings_than_those_of_a_hugging_face_folder_are_warned_of(
+    vocab_file, settings, given, warned, capsys
+):
+    vocab_file.with_name("tokenizer_config.json").write_text(json.dumps(settings))
+    tokenizer_settings(given, vocab_file)
+    error = capsys.readouterr().err
+    if warned is None:
+        assert error == ""
+    else:
+        assert f"--{warned}, but tokenizer_config.json beside {vocab_file} says" in error
+    describe(vocab_file)
+    tokenizer_settings({}, vocab_file)
+    assert capsys.readouterr().err == ""
+    description_file(vocab_file).unlink()
+    vocab_file.with_name("tokenizer_config.json").write_text('{"do_lower_case": 1}')
+    with pytest.raises(UserError, match=r"tokenizer_config\.json: do_lower_case must be true"):
+        tokenizer_settings({}, vocab_file)
+
+
 @pytest.mark.parametrize("entry", ["\u0915\u0941", "##\u304c", "\ud55c\uad6d", "d\u1ea5u"])
 def test_accents_of_a_vocabulary_are_not_stripped_silently(vocab_file, entry, capsys):
     with vocab_file.open("a", encoding="utf-8") as file:

@@ -19,7 +19,7 @@ from electra_tf.training.loop import (
     training_values,
 )
 from electra_tf.training.optimizer import make_optimizer
-from electra_tf.util.errors import PreemptedError
+from electra_tf.util.errors import PreemptedError, UserError
 
 
 class DivergedError(Exception):
@@ -309,3 +309,16 @@ def test_training_values_are_means_without_prefix_and_the_newest_rate():
         "gen_loss": 1.5,
         "learning_rate": pytest.approx(float(schedule(2))),
     }
+
+
+def test_batches_that_end_before_the_steps_are_named(monkeypatch):
+    run = FakeRun(first_step=3)
+
+    def end(*_) -> None:
+        run.step.assign(5)
+        raise tf.errors.OutOfRangeError(None, None, "End of sequence")
+
+    monkeypatch.setattr(run, "run", end)
+    with pytest.raises(UserError, match=r"batches ended after step 5 of 6: .* do not end"):
+        run.loop(EVERY)
+    assert isinstance(run.ended_by, UserError)

@@ -207,3 +207,16 @@ def test_variables_of_the_same_path_are_refused():
     strategy, step = tf.distribute.get_strategy(), tf.Variable(0, dtype=tf.int64)
     with pytest.raises(ValueError, match="several variables are called bias: give"):
         TrainingSteps(model, None, strategy, step, seed=0, clip_norm=1.0)
+
+
+def test_every_loss_term_needs_its_number_of_tokens(start, monkeypatch):
+    """Also where it is not used, because the model fails on several devices."""
+    run = start()
+    weights = run.model.term_weights
+
+    def without_disc(batch: Any) -> dict[str, tf.Tensor]:
+        return {name: value for name, value in weights(batch).items() if name != "disc"}
+
+    monkeypatch.setattr(run.model, "term_weights", without_disc)
+    with pytest.raises(ValueError, match="term_weights lacks the loss term disc"):
+        run.train(1)

@@ -10,6 +10,8 @@ import pytest
 import safetensors.numpy
 
 from electra_tf.config.encoder import EncoderConfig
+from electra_tf.config.saved_config import load_saved_config
+from electra_tf.config.trained_positions import trained_positions
 from electra_tf.interop.model_checkpoint import (
     ModelCheckpoint,
     ModelDescription,
@@ -194,6 +196,27 @@ def test_our_pretraining_survives_a_round_trip(make_config, tmp_path, overrides)
     assert after.description.encoder == before.description.encoder
     format_of("electra_tf").write(after, str(tmp_path / "ours"))
     assert_same_arrays(read(tmp_path / "ours", "electra_tf").weights, before.weights)
+
+
+def test_the_length_of_training_survives_a_round_trip(make_config, tmp_path):
+    before = tiny_pretraining_checkpoint(make_config)
+    positions = before.description.encoder.max_position_embeddings
+    for trained in (positions // 2, positions):
+        settings = {**before.description.hyperparameters, "max_seq_length": trained}
+        described = dataclasses.replace(before.description, hyperparameters=settings)
+        theirs, ours = tmp_path / f"theirs{trained}", tmp_path / f"ours{trained}"
+        HUGGINGFACE.write(dataclasses.replace(before, description=described), str(theirs))
+        for part in ("discriminator", "generator"):
+            tokenizer = json.loads((theirs / part / "tokenizer_config.json").read_text())
+            assert tokenizer["model_max_length"] == trained
+        after = read(theirs, "huggingface")
+        assert after.description.encoder.max_position_embeddings == positions
+        assert trained_positions(HUGGINGFACE.settings(str(theirs))) == trained
+        format_of("electra_tf").write(after, str(ours))
+        assert trained_positions(load_saved_config(ours).hyperparameters) == trained
+    # Files of other programs do not tell it.
+    after = read(HUGGINGFACE_DATA / "small", "huggingface")
+    assert after.description.trained_positions is None
 
 
 def finetuned(kind: str, *, units: int = 3, layers: dict | None = None) -> ModelCheckpoint:
@@ -483,6 +506,8 @@ def test_any_value_of_a_description_is_read_or_refused(tmp_path, file):
     folder = tmp_path / "model"
     shutil.copytree(HUGGINGFACE_DATA / "token_classification", folder)
     text = (folder / file).read_text()
+    if file == "config.json":
+        text = json.dumps({**json.loads(text), "trained_positions": 8})
     refused = []
     for changed in changed_values(text):
         (folder / file).write_text(changed)

@@ -111,6 +111,18 @@ def test_a_checkpoint_without_a_description_is_restored_or_named(tmp_path):
         other.restore(f"{tmp_path}/ckpt-1")
 
 
+def test_a_checkpoint_without_moments_is_no_run_to_resume(tmp_path):
+    saving, _ = directory(tmp_path, Model(a=(2,)), 1)
+    saving.save()
+    model = Model(a=(2,))
+    optimizer = keras.optimizers.SGD()
+    optimizer.build(model.trainable_variables)
+    resuming, _ = directory(tmp_path, model, optimizer=optimizer)
+    message = f"ckpt-1 has no state of an optimizer.*--init_checkpoint={tmp_path}$"
+    with pytest.raises(UserError, match=message):
+        resuming.restore_latest()
+
+
 def test_long_errors_of_tensorflow_are_cut(tmp_path, monkeypatch):
     saving, _ = directory(tmp_path, Model(a=(2,)), 1)
     saving.save()
