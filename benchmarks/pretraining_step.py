@@ -70,9 +70,9 @@ def serve(config_json: str) -> None:
     from electra_tf.training.distribution.gpus import prepare_kernels
 
     config = PretrainingConfig(**json.loads(config_json))
-    share_cores(config, discriminator_config(config).hidden_size)
+    side_by_side = share_cores(config, discriminator_config(config).hidden_size)
     capability = prepare_kernels() if config.triton_kernels else None
-    run = create_run(config, kernel_capability=capability)
+    run = create_run(config, kernel_capability=capability, max_side_by_side=side_by_side)
     gpus = tf.config.list_logical_devices("GPU")
     for line in sys.stdin:
         start, cpu_start = time.perf_counter(), time.process_time()

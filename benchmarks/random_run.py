@@ -28,12 +28,17 @@ class RandomRun:
     iterator: Any
 
 
-def create_run(config: PretrainingConfig, *, kernel_capability: int | None = None) -> RandomRun:
+def create_run(
+    config: PretrainingConfig,
+    *,
+    kernel_capability: int | None = None,
+    max_side_by_side: int = 1,
+) -> RandomRun:
     """Returns a run from random weights; nothing is read from or written to disk.
 
     Args:
         config: of the model, its batches and the step.
-        kernel_capability: see `TrainingSteps`.
+        kernel_capability, max_side_by_side: see `TrainingSteps`.
     """
     import keras
     import tensorflow as tf
@@ -51,7 +56,8 @@ def create_run(config: PretrainingConfig, *, kernel_capability: int | None = Non
         optimizer = create_optimizer(config, model)
         optimizer.build(model.trainable_variables)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
-        steps = _create_steps(config, model, optimizer, strategy, step, kernel_capability)
+        parts = model, optimizer, strategy, step
+        steps = _create_steps(config, *parts, kernel_capability, max_side_by_side)
     dataset = strategy.experimental_distribute_dataset(random_batches(config))
     return RandomRun(strategy, model, optimizer, steps, step, config.seed, iterate(dataset))
 
@@ -70,6 +76,7 @@ def _create_steps(
     strategy: Any,
     step: Any,
     kernel_capability: int | None,
+    max_side_by_side: int = 1,
 ) -> Any:
     from electra_tf.training.step import TrainingSteps
 
@@ -81,6 +88,7 @@ def _create_steps(
         seed=config.seed,
         clip_norm=config.clip_norm,
         accumulation_steps=config.gradient_accumulation_steps,
+        max_side_by_side=max_side_by_side,
         jit_compile=config.jit_compile,
         kernel_capability=kernel_capability,
     )

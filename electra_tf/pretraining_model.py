@@ -95,7 +95,6 @@ class PretrainingModel(Objective, keras.Model):
         encoder = self.generator or self.electra
         for name, layer in self.masking.create_layers(encoder).items():
             setattr(self, name, layer)
-        _require_built(self)
         self.built = True
 
     def prepare(
@@ -339,8 +338,8 @@ class PretrainingModel(Objective, keras.Model):
 
         Those of the generator are attributes whose names start with `generator_`: they learn
         at `--generator_learning_rate`. No two variables may have the same path, and layers must
-        be built here: what is built later is neither trained nor restored, so the model refuses
-        it with a ValueError.
+        be built here: variables that appear later would be neither trained nor restored, and
+        training refuses them with a ValueError.
         """
 
     def _create_encoders(self) -> Encoders:
@@ -355,13 +354,3 @@ class PretrainingModel(Objective, keras.Model):
             return Encoders(shapes.encoder(DISCRIMINATOR), None)
         sharing = config.embedding_sharing if self.has_generator else choices.SHARE_ALL
         return choices.load(choices.EMBEDDING_SHARING, sharing)(shapes)
-
-
-def _require_built(model: keras.Model) -> None:
-    """Raises ValueError for a layer that has no variables yet, so it would not be trained."""
-    unbuilt = [layer.name for layer in model.layers if not layer.built]
-    if unbuilt:
-        raise ValueError(
-            f"the layers {', '.join(unbuilt)} of {type(model).__name__} are not built: call "
-            "their `build` where they are created"
-        )

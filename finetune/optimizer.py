@@ -51,6 +51,7 @@ def compile_steps(
     step: tf.Variable,
     seed: tf.Variable,
     num_train_steps: int,
+    max_side_by_side: int = 1,
 ) -> tuple[TrainingSteps, keras.optimizers.Optimizer]:
     """Returns training steps and their optimizer.
 
@@ -61,6 +62,7 @@ def compile_steps(
         step: int64 variable, the global step.
         seed: int64 variable, random seed of dropout.
         num_train_steps: length of the learning-rate schedule, which is part of the graph.
+        max_side_by_side: see `TrainingSteps`.
     """
     with strategy.scope():
         optimizer = create_optimizer(config, model, num_train_steps)
@@ -73,6 +75,7 @@ def compile_steps(
             seed=seed,
             clip_norm=config.clip_norm,
             accumulation_steps=config.gradient_accumulation_steps,
+            max_side_by_side=max_side_by_side,
             jit_compile=config.jit_compile,
             skip_nonfinite=config.on_nonfinite == SKIP,
         )

@@ -19,10 +19,7 @@ from electra_tf.training.distribution.context import (
     describe_devices,
     open_context,
 )
-from electra_tf.training.distribution.cores import (
-    limit_operation_threads,
-    share_cores,
-)
+from electra_tf.training.distribution.cores import limit_operation_threads
 from electra_tf.training.monitoring.trackers import check_trackers
 from electra_tf.training.starts import limited_starts
 from electra_tf.util.console import discard, warn_once
@@ -99,14 +96,13 @@ def run(config: FinetuningConfig, print_fn: PrintFn = print) -> list[TrialResult
         WorkerLostError: another worker has failed.
     """
     check_trackers(config.wandb, config.mlflow)
+    divided, hidden_size, start = [], None, contextlib.nullcontext()
     if config.do_train:
-        share_cores(config, config.encoder.hidden_size)
+        divided, hidden_size = [TRAIN_BATCH_SIZE], config.encoder.hidden_size
+        start = limited_starts(config)
     elif config.limits_operation_threads:
         limit_operation_threads()
-    divided, start = [], contextlib.nullcontext()
-    if config.do_train:
-        divided, start = [TRAIN_BATCH_SIZE], limited_starts(config)
-    with start, open_context(config, divided) as context:
+    with start, open_context(config, divided, hidden_size) as context:
         return _run(config, context, print_fn if context.workers.is_chief else discard)
 
 
@@ -493,8 +489,7 @@ def describe_run(
     )
     for line in describe_devices(
         config,
-        context.strategy,
-        context.workers,
+        context,
         config.train_batch_size,
         config.precision,
         finetuning_flops_per_step(

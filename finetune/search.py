@@ -88,7 +88,8 @@ def search(
     for number, values in enumerate(combinations, start=1):
         with _naming(values):
             configs.append(_config(given, base, values, number))
-    context = create_context(configs[0])
+    # The threads of the process, before TensorFlow is initialized.
+    context = create_context(configs[0], hidden_size=base.encoder.hidden_size)
     check_combinations(combinations, configs, context)
     runs: list[SearchRun] = []
     path = os.path.join(base.results_dir, f"{base.tasks_label}_search.json")

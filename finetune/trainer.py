@@ -89,6 +89,7 @@ class Trainer:
         self._config = config
         self._tasks = tasks
         self._strategy = context.strategy
+        self._side_by_side = context.side_by_side
         self.workers = context.workers
         self._preemption = context.preemption
         self._print_fn = print_fn
@@ -283,6 +284,7 @@ class Trainer:
                 self._step,
                 self._seed,
                 num_train_steps,
+                self._side_by_side,
             )
             self._num_train_steps = num_train_steps
         return self._steps, self._optimizer

@@ -19,7 +19,7 @@ from benchmarks.study.plan import BUDGETS, Run
 from benchmarks.study.results import FINETUNING, Result
 
 # A correlation of fewer runs says nothing.
-_LEAST_RUNS = 6
+_MIN_RUNS = 6
 _NONE = "–"
 
 
@@ -122,7 +122,7 @@ def _correlation(done: Sequence[tuple[Run, Result]], scores: Scores) -> str:
         if run.model == ELECTRA.name and signal and tasks and all(found.get(t) for t in tasks):
             explained.append(signal.explained)
             averages.append(statistics.fmean(statistics.fmean(found[t]) for t in tasks))
-    if len(explained) < _LEAST_RUNS:
+    if len(explained) < _MIN_RUNS:
         return "Too few runs to say how this goes with the scores."
     if min(len(set(explained)), len(set(averages))) < 2:
         return "What is explained, or the average score, is the same in all runs."

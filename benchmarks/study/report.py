@@ -81,7 +81,7 @@ def create_sections(
 def _introduction(
     planned: Mapping[str, int], gate: Runs, done: Runs, found: Sequence[Ordering], size: Size
 ) -> Section:
-    counts = count_verdicts(found)
+    counts = count_verdicts([each for each in found if each.claim.stage != FOLLOW_UP])
     verdicts = ", ".join(f"{verdict}: {count}" for verdict, count in counts.items())
     shape = size.settings.get("model_hparam_overrides", {})
     encoder = (

@@ -119,6 +119,6 @@ def untrained_positions_notes(saved: Mapping[str, Any], positions: int) -> list[
     if trained is None or trained >= positions:
         return []
     return [
-        f"that {positions - trained} of {positions} position embeddings are random: truncate "
-        f"texts to {trained} tokens, the length of training"
+        f"the length of training: after the first {trained} of {positions}, position "
+        f"embeddings are random, so truncate texts to {trained} tokens"
     ]

@@ -231,10 +231,11 @@ def _warn_of_other_tokenizer(
 ) -> None:
     """Warns of flags that contradict what a checkpoint records of its tokenizer.
 
-    Of a Hugging Face folder, `tokenizer_settings` does.
+    Of a Hugging Face folder whose vocabulary is used, `tokenizer_settings` does.
     """
-    vocab_file = given.get("vocab_file") or saved.get("vocab_file")
-    if vocab_file and huggingface_settings(vocab_file):
+    vocab_file = given.get("vocab_file") or saved.get("vocab_file") or ""
+    is_of_source = os.path.dirname(os.path.abspath(vocab_file)) == os.path.abspath(source)
+    if vocab_file and is_of_source and huggingface_settings(vocab_file):
         return
     for name in SETTINGS:
         if name == "strip_accents" and not saved.get("do_lower_case", True):

@@ -10,7 +10,7 @@ from electra_tf.model import randomness
 
 # Relative to the largest weight. Smaller ones would give priorities that are not finite in
 # float32, and lower than those of tokens that are never masked.
-_SMALLEST_WEIGHT = np.float32(1e-30)
+_MIN_WEIGHT = np.float32(1e-30)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +46,7 @@ class StrategicMasking(MaskingStrategy):
         """
         log_weights = -self.hparams.power * self.tokens.log_frequencies()
         # Only the ratios of weights matter; scale the largest to 1.
-        weights = np.maximum(np.exp(log_weights - log_weights.max()), _SMALLEST_WEIGHT)
+        weights = np.maximum(np.exp(log_weights - log_weights.max()), _MIN_WEIGHT)
         counters = randomness.counters(tf.shape(input_ids), first_example)
         noise = tf.math.log(randomness.uniform(key, counters))
         return MaskingOrder(noise / tf.gather(tf.constant(weights), input_ids))

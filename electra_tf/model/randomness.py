@@ -138,7 +138,7 @@ class Randomness:
         seed, step: random seed of the run, and global step.
         first_example: index of row 0 within the global batch.
         dropout: whether dropout is active; False in evaluation.
-        replica: index of the replica or micro-batch; it affects dropout only.
+        replica: index of the replica, micro-batch or part of one; it affects dropout only.
     """
 
     seed: tf.Tensor | int

@@ -20,7 +20,7 @@ from electra_tf.model.token_scores import (
     shown_sentences,
 )
 from electra_tf.text.framing import INPUT_IDS
-from electra_tf.training.distribution.cores import parts_side_by_side, runs_on_one_cpu
+from electra_tf.training.distribution.cores import runs_on_one_cpu
 from electra_tf.training.distribution.strategies import iterate
 from electra_tf.training.gradients import TrainableModel, refuse_reserved_metrics
 from electra_tf.util.errors import UserError
@@ -66,10 +66,21 @@ class HeldOutEvaluator:
     """Evaluates the objective on batches, without dropout and with fixed masks.
 
     With `--masking=learned`, the masks depend on what has been learned.
+
+    Args:
+        model: the model.
+        strategy: distribution strategy.
+        max_side_by_side: largest number of parts of a batch that are computed at the same time.
     """
 
-    def __init__(self, model: EvaluatedModel, strategy: tf.distribute.Strategy) -> None:
+    def __init__(
+        self,
+        model: EvaluatedModel,
+        strategy: tf.distribute.Strategy,
+        max_side_by_side: int = 1,
+    ) -> None:
         self._model = model
+        self._max_side_by_side = max_side_by_side
         self._strategy = strategy
         self._coefficients: dict[str, float] = {}
         self._run = tf.function(self._run_batch, autograph=False)
@@ -135,7 +146,7 @@ class HeldOutEvaluator:
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         ids = features[INPUT_IDS]
         first_example = replica * tf.shape(ids)[0]
-        count = largest_divisor(ids.shape[0], parts_side_by_side(self._strategy))
+        count = largest_divisor(ids.shape[0], self._max_side_by_side)
         if count == 1:
             return self._evaluate(features, index, first_example)
         rows = ids.shape[0] // count

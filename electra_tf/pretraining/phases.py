@@ -54,6 +54,7 @@ class PretrainingPhases:
     log: TrainLog | SilentLog
     print_fn: Callable[[str], None]
     evaluator: HeldOutEvaluator | None = None
+    max_side_by_side: int = 1
     _held_out: tf.distribute.DistributedDataset | None = None
 
     def segments(self) -> Iterator[Segment]:
@@ -92,7 +93,7 @@ class PretrainingPhases:
     def _compile(self) -> TrainingSteps:
         config = self.config
         with self.strategy.scope():
-            self.evaluator = HeldOutEvaluator(self.model, self.strategy)
+            self.evaluator = HeldOutEvaluator(self.model, self.strategy, self.max_side_by_side)
             return TrainingSteps(
                 self.model,
                 self.optimizer,
@@ -101,6 +102,7 @@ class PretrainingPhases:
                 seed=config.seed,
                 clip_norm=config.clip_norm,
                 accumulation_steps=config.gradient_accumulation_steps,
+                max_side_by_side=self.max_side_by_side,
                 jit_compile=config.jit_compile,
                 kernel_capability=prepare_kernels() if config.triton_kernels else None,
                 skip_nonfinite=config.on_nonfinite == SKIP,

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.text.framing import ENCODER_INPUTS
 from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.distribution.shards import DataShard
@@ -74,15 +75,18 @@ def batches_of(
     """Returns `records.batches(...)`, whose rows have the length that was asked for.
 
     Raises:
-        UserError: they have another one, which would be trained on without notice.
+        UserError: they have another one, which would be trained on without notice, or lack an
+            input of the encoder.
     """
     batches = records.batches(
         first_example=first_example, batch_size=batch_size, seq_length=seq_length, shard=shard
     )
-    for name, spec in batches.element_spec.items():
-        if spec.shape.rank != 2 or spec.shape[1] not in (None, seq_length):
+    for name in ENCODER_INPUTS:
+        shape = batches.element_spec[name].shape if name in batches.element_spec else None
+        if shape is None or not shape.is_compatible_with([None, seq_length]):
+            given = "missing" if shape is None else f"{shape}"
             raise UserError(
-                f"{records.describe(seq_length)}: {name} of a batch has the shape {spec.shape} "
-                f"instead of [rows, {seq_length}]"
+                f"{records.describe(seq_length)}: {name} of a batch is {given} instead of "
+                f"[rows, {seq_length}]"
             )
     return batches

@@ -65,7 +65,6 @@ from electra_tf.training.distribution.context import (
     DistributionContext,
     open_context,
 )
-from electra_tf.training.distribution.cores import share_cores
 from electra_tf.training.distribution.gpus import prepare_kernels
 from electra_tf.training.loop import Intervals, run_loop, training_values
 from electra_tf.training.monitoring.log import SilentLog, TrainLog, format_metrics
@@ -109,7 +108,6 @@ def train(
         PreemptedError: the run was preempted, after saving its last step.
         WorkerLostError: another worker has failed.
     """
-    share_cores(config, discriminator_config(config).hidden_size)
     check_allowed_names(config)
     objective = model_class(config)
     objective.check(config)
@@ -120,7 +118,8 @@ def train(
     vocabulary = load_checked_vocabulary(config)
     batch_sizes = [TRAIN_BATCH_SIZE]
     batch_sizes += ["eval_batch_size"] if eval_records is not None else []
-    with limited_starts(config), open_context(config, batch_sizes) as context:
+    hidden_size = discriminator_config(config).hidden_size
+    with limited_starts(config), open_context(config, batch_sizes, hidden_size) as context:
         if config.triton_kernels:
             prepare_kernels()
         lengths = (*config.length_curriculum, config.max_seq_length)
@@ -173,6 +172,7 @@ def _train(
         context.strategy,
         log,
         print_fn,
+        max_side_by_side=context.side_by_side,
     )
     result = run_loop(
         phases.segments(),
@@ -311,7 +311,6 @@ def evaluate(
     Raises:
         UserError: the input is invalid, or there is no checkpoint.
     """
-    share_cores(config, discriminator_config(config).hidden_size)
     check_allowed_names(config)
     vocabulary = load_checked_vocabulary(config)
     results = ("results_txt", "results_json", "results_pkl")
@@ -320,7 +319,8 @@ def evaluate(
         if path := getattr(config, name):
             check_output_file(path, f"--{name}")
             check_not_input(path, f"--{name}", {"--vocab_file": vocabulary.path})
-    with open_context(config, ["eval_batch_size"]) as context:
+    hidden_size = discriminator_config(config).hidden_size
+    with open_context(config, ["eval_batch_size"], hidden_size) as context:
         records.check(vocabulary, tokenizer_of(config, vocabulary), [config.max_seq_length])
         print_fn = print_fn if context.workers.is_chief else discard
         words = word_list_sha256(config.word_list)
@@ -345,7 +345,7 @@ def evaluate(
             for change in changed_metrics(config, words):
                 warn_once(f"the evaluation differs from training: {change}")
         with context.strategy.scope():
-            evaluator = HeldOutEvaluator(model, context.strategy)
+            evaluator = HeldOutEvaluator(model, context.strategy, context.side_by_side)
         batches = held_out_batches(config, records, context.strategy)
         values = evaluate_batches(config, evaluator, records, batches).values
         if context.workers.is_chief:

@@ -227,8 +227,7 @@ def describe_run(
     )
     for line in describe_devices(
         config,
-        context.strategy,
-        context.workers,
+        context,
         config.train_batch_size,
         config.precision,
         train_flops_per_step(config),

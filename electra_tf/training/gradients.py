@@ -3,7 +3,7 @@
 `electra_tf/training/step.py` clips them, by `electra_tf/training/clipping.py`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
@@ -108,6 +108,7 @@ def gradients_of_replica(
         )
         with tf.GradientTape() as tape:
             output = model.forward(part, randomness=randomness)
+            _refuse_new_variables(variables, model.trainable_variables)
             _require_weights(output.terms, weights)
             shares = {
                 name: _weight_fraction(term.weight, totals, name)
@@ -146,6 +147,17 @@ def refuse_reserved_metrics(terms: Mapping[str, LossTerm], sums: metrics.MetricS
     if both:
         raise ValueError(
             f"metric_sums has {', '.join(sorted(both))}, {what}: rename the metric"
+        )
+
+
+def _refuse_new_variables(before: Sequence[Any], after: Sequence[Any]) -> None:
+    """Raises ValueError for variables that a layer has created in the forward pass."""
+    known = {variable.path for variable in before}
+    new = [variable.path for variable in after if variable.path not in known]
+    if new:
+        raise ValueError(
+            f"the forward pass creates the variables {', '.join(new)}, which are neither "
+            "trained nor restored: build their layers where they are created"
         )
 
 

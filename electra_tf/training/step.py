@@ -14,7 +14,7 @@ from electra_tf.model.gpu.calls import gpu_kernels
 from electra_tf.model.kernels import compiled_as_a_whole
 from electra_tf.model.metrics import MetricAccumulator
 from electra_tf.training.clipping import clip_by_global_norm, squared_norms
-from electra_tf.training.distribution.cores import parts_side_by_side, runs_on_one_cpu
+from electra_tf.training.distribution.cores import runs_on_one_cpu
 from electra_tf.training.gradients import TrainableModel, gradients_of_replica
 from electra_tf.training.layer_statistics import UpdateRatios, group_norms
 from electra_tf.training.nonfinite import (
@@ -43,9 +43,11 @@ class TrainingSteps:
         strategy: distribution strategy.
         step: int64 variable, the global step.
         seed: random seed, an integer or integer variable; all randomness is a function of it
-            and the step.
+            and the step, and that of dropout also of replicas and parts of a batch.
         clip_norm: gradient clipping by global norm.
         accumulation_steps: micro-batches per update on each replica.
+        max_side_by_side: largest number of parts of a micro-batch that are computed at the same
+            time; see `training.distribution.cores.share_cores`.
         jit_compile: compile the replica step with XLA.
         kernel_capability: compute capability of GPUs that run Triton's kernels where there are
             some, see `model.gpu.calls.gpu_kernels`; with `jit_compile`. None is without.
@@ -63,6 +65,7 @@ class TrainingSteps:
         seed: int | tf.Variable,
         clip_norm: float,
         accumulation_steps: int = 1,
+        max_side_by_side: int = 1,
         jit_compile: bool = False,
         kernel_capability: int | None = None,
         skip_nonfinite: bool = False,
@@ -84,7 +87,7 @@ class TrainingSteps:
         # Losses and norms of the last update; a vector after the first update.
         self._last_terms = tf.Variable(0.0, trainable=False, shape=tf.TensorShape(None))
         self._term_names: list[str] = []
-        self._max_side_by_side = 1 if jit_compile else parts_side_by_side(strategy)
+        self._max_side_by_side = max_side_by_side
         self._compiles_as_a_whole = jit_compile
         self._kernel_capability = kernel_capability
         self._replica_function = self.replica_step

@@ -15,6 +15,8 @@ from electra_tf.util.errors import UserError
 
 # Groups of examples, such as the questions about a paragraph; None for single examples.
 Groups = Sequence[str] | None
+# Groups among which the next one to hold out is chosen.
+_CANDIDATES = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,29 +201,34 @@ def _stratified_groups(
 ) -> np.ndarray:
     """Returns which examples to hold out, bool [examples], as whole groups.
 
-    Groups are taken in random order if that brings the numbers of their labels closer to the
-    fraction; the closest one if none does. All examples of a label are never held out; False
-    everywhere if every group has all of one.
+    Up to the fraction of all examples, the group that brings those of each label closest to the
+    fraction is added, among the next `_CANDIDATES` in random order. All examples of a label are
+    never held out; False everywhere if every group has all of one.
     """
     _, label_ids = np.unique(np.array(labels, object), return_inverse=True)
     names, group_ids = np.unique(np.array(groups, object), return_inverse=True)
     counts = np.zeros((len(names), label_ids.max() + 1))  # (groups, labels)
     np.add.at(counts, (group_ids, label_ids), 1)
     of_all, held_out = counts.sum(axis=0), np.zeros(counts.shape[1])
+    total = fraction * len(labels)
 
-    def distance(held: np.ndarray) -> float:
-        if not (held < of_all).all():
-            return np.inf
-        return float(np.square(held / of_all - fraction).sum())
-
-    taken = []
-    for group in np.random.default_rng(seed).permutation(len(names)):
-        if distance(held_out + counts[group]) < distance(held_out):
-            taken.append(group)
-            held_out += counts[group]
-    if not taken:
-        distances = [distance(row) for row in counts]
-        taken = [np.argmin(distances)] if min(distances) < np.inf else []
+    waiting, taken = np.random.default_rng(seed).permutation(len(names)), []
+    while waiting.size and held_out.sum() < total:
+        candidates = waiting[:_CANDIDATES]
+        sums = held_out + counts[candidates]
+        distances = np.square(sums / of_all - fraction).sum(axis=1)
+        distances[(sums >= of_all).any(axis=1)] = np.inf  # for good: sums only grow
+        nearest = distances.argmin()
+        if np.isfinite(distances[nearest]):
+            # Not if that would be further above the total than it is below it.
+            if taken and sums[nearest].sum() - total >= total - held_out.sum():
+                break
+            taken.append(candidates[nearest])
+            held_out = sums[nearest]
+            distances[nearest] = np.inf
+        waiting = np.concatenate(
+            [candidates[np.isfinite(distances)], waiting[len(candidates) :]]
+        )
     return np.isin(group_ids, taken)
 
 

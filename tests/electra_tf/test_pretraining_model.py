@@ -8,7 +8,6 @@ import tensorflow as tf
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.randomness import Randomness
 from electra_tf.model_builder import build_model
-from electra_tf.pretraining import evaluation
 from electra_tf.pretraining.evaluation import HeldOutEvaluator
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
@@ -172,12 +171,11 @@ def test_dropout_differs_by_step_and_is_off_in_evaluation(make_model):
     assert np.any(logits(step=0, replica=1) != fixed[0])
 
 
-def test_an_evaluation_in_parts_is_that_of_the_whole(make_model, monkeypatch):
+def test_an_evaluation_in_parts_is_that_of_the_whole(make_model):
     model = make_model()
     strategy = tf.distribute.get_strategy()
-    whole = HeldOutEvaluator(model, strategy).run([features()] * 2, 2)
-    monkeypatch.setattr(evaluation, "parts_side_by_side", lambda strategy: 2)
-    parts = HeldOutEvaluator(model, strategy).run([features()] * 2, 2)
+    whole = HeldOutEvaluator(model, strategy).run([features(4)] * 2, 2)
+    parts = HeldOutEvaluator(model, strategy, 2).run([features(4)] * 2, 2)
     assert parts.values == pytest.approx(whole.values, rel=1e-5)
     for ours, theirs in zip(parts.sentences, whole.sentences, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5)
@@ -209,14 +207,3 @@ def test_a_value_of_each_row_is_not_broadcast_over_its_tokens(make_model, monkey
     message = rf"{method} must be \[batch, seq\], here \[3, 16\], not \[3, 1\]"
     with pytest.raises(ValueError, match=message):
         model(features(), randomness=Randomness(0, 0))
-
-
-def test_a_layer_that_is_not_built_is_refused(make_model, monkeypatch):
-    """It would get its weights in the first step, without being trained or restored."""
-
-    def create_layers(model: PretrainingModel) -> None:
-        model.more = keras.layers.Dense(1, name="more")
-
-    monkeypatch.setattr(PretrainingModel, "create_layers", create_layers)
-    with pytest.raises(ValueError, match="the layers more of PretrainingModel are not built"):
-        make_model()

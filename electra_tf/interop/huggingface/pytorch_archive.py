@@ -36,7 +36,7 @@ _STORAGES = {
 _MEMO_CODES = ("PUT", "BINPUT", "LONG_BINPUT")
 # Tensors that are stored in another order, such as transposed ones, are copied: of the size of
 # the file, since each has a storage of its own, as a rule.
-_MOST_COPIES = 8
+_MAX_COPIES = 8
 _HOW_TO_CONVERT = (
     'Convert it with PyTorch: python -c "import torch; from safetensors.torch import '
     "save_file; save_file({k: v.clone() for k, v in torch.load('pytorch_model.bin', "
@@ -80,7 +80,7 @@ def read_pytorch_archive(path: str) -> dict[str, np.ndarray]:
         raise UserError(f"{path} contains a {type(state).__name__}, not a state dictionary")
     arrays = {str(n): value for n, value in state.items() if isinstance(value, np.ndarray)}
     copied = sum(value.nbytes for value in arrays.values() if not value.flags.c_contiguous)
-    if copied > _MOST_COPIES * os.path.getsize(path):
+    if copied > _MAX_COPIES * os.path.getsize(path):
         raise UserError(
             f"{path} has tensors of {copied:,} bytes that share their storage, far more than "
             f"the file. {_HOW_TO_CONVERT}"

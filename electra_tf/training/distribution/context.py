@@ -7,8 +7,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from electra_tf.config.distribution import DistributionConfig, check_batch_size
-from electra_tf.model.compilation import largest_divisor
-from electra_tf.training.distribution.cores import parts_side_by_side
+from electra_tf.training.distribution.cores import share_cores
 from electra_tf.training.distribution.preemption import Preemption
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.training.distribution.workers import Workers
@@ -18,15 +17,21 @@ TRAIN_BATCH_SIZE = "train_batch_size"
 
 
 class DistributionContext(NamedTuple):
-    """The strategy, the workers and the preemption handler of a run."""
+    """The strategy, the workers and the preemption handler of a run.
+
+    `side_by_side` is the number of parts of a batch that are computed at the same time.
+    """
 
     strategy: tf.distribute.Strategy
     workers: Workers
     preemption: Preemption
+    side_by_side: int = 1
 
 
 def create_context(
-    config: DistributionConfig, batch_sizes: Sequence[str] = ()
+    config: DistributionConfig,
+    batch_sizes: Sequence[str] = (),
+    hidden_size: int | None = None,
 ) -> DistributionContext:
     """Sets up devices and workers; see `open_context`.
 
@@ -34,6 +39,10 @@ def create_context(
         UserError: a device is missing, a batch size is not divisible, or XLA cannot compile
             the steps of the replicas.
     """
+    side_by_side = 1
+    if hidden_size is not None:
+        rows = [getattr(config, name) // _num_parts(config, name) for name in batch_sizes]
+        side_by_side = share_cores(config, hidden_size, rows)
     strategy = create_strategy(config)
     check_batch_sizes(config, strategy, batch_sizes)
     if config.jit_compile and strategy.num_replicas_in_sync > 1 and _on_cpu(strategy):
@@ -42,7 +51,12 @@ def create_context(
             "remove it on CPU devices"
         )
     workers = Workers(strategy)
-    return DistributionContext(strategy, workers, Preemption(workers))
+    return DistributionContext(strategy, workers, Preemption(workers), side_by_side)
+
+
+def _num_parts(config: DistributionConfig, batch_size: str) -> int:
+    """Returns the number of micro-batches of a batch."""
+    return config.gradient_accumulation_steps if batch_size == TRAIN_BATCH_SIZE else 1
 
 
 def check_batch_sizes(
@@ -60,26 +74,30 @@ def check_batch_sizes(
             f"--{name}",
             getattr(config, name),
             strategy.num_replicas_in_sync,
-            config.gradient_accumulation_steps if name == TRAIN_BATCH_SIZE else 1,
+            _num_parts(config, name),
         )
 
 
 @contextlib.contextmanager
 def open_context(
-    config: DistributionConfig, batch_sizes: Sequence[str] = ()
+    config: DistributionConfig,
+    batch_sizes: Sequence[str] = (),
+    hidden_size: int | None = None,
 ) -> Iterator[DistributionContext]:
     """Sets up devices and workers, and handles signals and lost workers.
 
     Args:
         config: hyperparameters, with `model_dir` and `jit_compile`.
         batch_sizes: names of the global batch sizes that replicas must divide.
+        hidden_size: of the encoder; if given, a small one on a CPU computes parts of a batch
+            side by side, for which the threads of the process are limited.
 
     Raises:
         UserError: a device is missing, a batch size is not divisible, or TF_CONFIG is invalid.
         PreemptedError: the run was preempted.
         WorkerLostError: another worker has failed.
     """
-    context = create_context(config, batch_sizes)
+    context = create_context(config, batch_sizes, hidden_size)
     resume = (
         "Start all workers again with the same command: the run resumes from the latest "
         f"checkpoint in {config.model_dir}."
@@ -94,8 +112,7 @@ def _on_cpu(strategy: tf.distribute.Strategy) -> bool:
 
 def describe_devices(
     config: DistributionConfig,
-    strategy: tf.distribute.Strategy,
-    workers: Workers,
+    context: DistributionContext,
     batch_size: int,
     precision: str,
     flops_per_step: float,
@@ -104,11 +121,12 @@ def describe_devices(
 
     Args:
         config: distribution hyperparameters.
-        strategy, workers: strategy and workers of the run.
+        context: distribution of the run.
         batch_size: global batch size.
         precision: Keras dtype policy.
         flops_per_step: FLOPs of a step over all replicas, as the paper counts them.
     """
+    strategy, workers, _, side_by_side = context
     replicas = strategy.num_replicas_in_sync
     devices = ", ".join(strategy.extended.worker_devices)
     if not tf.config.list_logical_devices("GPU") and config.device == "auto":
@@ -117,8 +135,7 @@ def describe_devices(
     noun = "replica" if replicas == 1 else "replicas"
     parts = config.gradient_accumulation_steps
     in_parts = f" in {parts} micro-batches" if parts > 1 else ""
-    at_once = largest_divisor(batch_size // replicas // parts, parts_side_by_side(strategy))
-    in_parts += f", {at_once} parts side by side" if at_once > 1 else ""
+    in_parts += f", {side_by_side} parts side by side" if side_by_side > 1 else ""
     return [
         f"Devices: {devices}{where}",
         f"Distribution: {config.strategy}, {replicas} {noun}, {precision}; "

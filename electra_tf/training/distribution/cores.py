@@ -1,6 +1,7 @@
 """How a process uses the cores of a CPU: parts of a batch, and operations, side by side."""
 
 import os
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -16,6 +17,8 @@ _TRAINING_PARTS = 2
 _MAX_HIDDEN_SIZE = 512
 # Variables of TensorFlow: threads of an operation, and operations at once.
 _INTRAOP_THREADS, _INTEROP_THREADS = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"
+# Threads of an operation that this module has set in this process, not its caller.
+_own_limits: set[int] = set()
 
 
 def runs_on_one_cpu(strategy: tf.distribute.Strategy) -> bool:
@@ -33,29 +36,26 @@ def cores_of(strategy: tf.distribute.Strategy) -> int:
     return min(_num_cores(), _MAX_PARTS) if runs_on_one_cpu(strategy) else 1
 
 
-def parts_side_by_side(strategy: tf.distribute.Strategy) -> int:
-    """Returns how many parts of a training batch to compute side by side.
-
-    One, unless `share_cores` has made room for more.
-    """
-    threads = tf.config.threading.get_intra_op_parallelism_threads()
-    has_room = 0 < threads <= _num_cores() // _TRAINING_PARTS
-    return _TRAINING_PARTS if has_room and runs_on_one_cpu(strategy) else 1
-
-
-def share_cores(config: DistributionConfig, hidden_size: int) -> None:
-    """Gives each of the parts of a training batch its share of the cores, if that is faster.
+def share_cores(config: DistributionConfig, hidden_size: int, rows: Sequence[int] = ()) -> int:
+    """Gives each of the parts of a batch its share of the cores, if training is faster so.
 
     The operations of a small model are short, and one after another leaves cores idle. Call it
-    before TensorFlow is initialized.
+    before TensorFlow is initialized: the threads are those of the process.
 
     Args:
         config: of the run.
         hidden_size: of its largest encoder.
+        rows: of its batches on a device, which the parts must divide.
+
+    Returns:
+        How many parts of a batch to compute side by side; 1 if it changes nothing.
     """
     is_plain = config.strategy == ONE_DEVICE and not config.jit_compile
-    if is_plain and hidden_size <= _MAX_HIDDEN_SIZE:
-        limit_operation_threads(_TRAINING_PARTS)
+    is_small = hidden_size <= _MAX_HIDDEN_SIZE
+    is_even = all(number % _TRAINING_PARTS == 0 for number in rows)
+    if not (is_plain and is_small and is_even) or _num_cores() < _TRAINING_PARTS:
+        return 1
+    return _TRAINING_PARTS if limit_operation_threads(_TRAINING_PARTS) else 1
 
 
 def limit_operation_threads(operations: int = 4) -> bool:
@@ -68,15 +68,22 @@ def limit_operation_threads(operations: int = 4) -> bool:
         operations: how many of them share the cores.
 
     Returns:
-        Whether it is done: not where there is a GPU, or the environment sets threads.
+        Whether it is done: not where there is a GPU, or the environment or the caller has
+        set threads.
     """
+    threading = tf.config.threading
     has_gpu = bool(tf.config.list_physical_devices("GPU"))
     if has_gpu or any(name in os.environ for name in (_INTRAOP_THREADS, _INTEROP_THREADS)):
         return False
+    are_ours = threading.get_intra_op_parallelism_threads() in (0, *_own_limits)
+    if not are_ours or threading.get_inter_op_parallelism_threads():
+        return False
+    limit = max(1, _num_cores() // operations)
     try:
-        tf.config.threading.set_intra_op_parallelism_threads(max(1, _num_cores() // operations))
+        threading.set_intra_op_parallelism_threads(limit)
     except RuntimeError:  # it is initialized
         return False
+    _own_limits.add(limit)
     return True
 
 

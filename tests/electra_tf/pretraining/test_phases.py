@@ -72,7 +72,7 @@ def test_records_of_another_length_are_refused(make_config):
         locating_damage=lambda _: contextlib.nullcontext(),
     )
     strategy = tf.distribute.get_strategy()
-    expected = r"my rows of 16: input_ids of a batch has the shape \(None, 8\) instead of"
+    expected = r"my rows of 16: input_ids of a batch is \(None, 8\) instead of"
     with pytest.raises(UserError, match=expected):
         held_out_batches(make_config(), records, strategy)
     phases = PretrainingPhases(

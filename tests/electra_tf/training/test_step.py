@@ -209,6 +209,28 @@ def test_variables_of_the_same_path_are_refused():
         TrainingSteps(model, None, strategy, step, seed=0, clip_norm=1.0)
 
 
+def test_variables_that_the_forward_pass_creates_are_refused(start, monkeypatch):
+    """They would be neither trained nor restored; layers without variables may be unbuilt."""
+    run = start()
+    model, detection_losses = run.model, type(run.model).detection_losses
+    model.add, model.more = keras.layers.Add(), keras.layers.Dense(1, name="more")
+
+    def adds(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        return detection_losses(model, labels, model.add([logits, logits]))
+
+    def creates(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        return detection_losses(model, labels, model.more(logits[..., None])[..., 0])
+
+    monkeypatch.setattr(model, "detection_losses", creates)
+    with pytest.raises(ValueError, match=r"creates the variables .*more/kernel"):
+        run.train(1)
+    run = start()
+    model = run.model
+    model.add = keras.layers.Add()
+    monkeypatch.setattr(model, "detection_losses", adds)
+    run.train(1)
+
+
 def test_every_loss_term_needs_its_number_of_tokens(start, monkeypatch):
     """Also where it is not used, because the model fails on several devices."""
     run = start()

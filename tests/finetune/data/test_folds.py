@@ -119,6 +119,21 @@ def test_the_groups_that_choose_have_the_labels_of_all(seed):
         assert not {groups[i] for i in fold.selection} & {groups[i] for i in fold.train}
 
 
+@pytest.mark.parametrize(
+    ("num_labels", "groups_of_label", "size"), [(20, 6, 10), (200, 2, 1), (2, 300, 2)]
+)
+def test_groups_of_a_single_label_choose_with_a_fraction_of_all(
+    num_labels, groups_of_label, size
+):
+    names = [f"{label} {i}" for label in range(num_labels) for i in range(groups_of_label)]
+    groups = [name for name in names for _ in range(size)]
+    labels = [name.split()[0] for name in groups]
+    train, chosen = hold_out(labels, 0.1, 0, groups, stratifies_groups=True)
+    assert abs(len(chosen) - 0.1 * len(labels)) <= size
+    assert len({labels[i] for i in chosen}) >= min(num_labels, len(chosen) // size)
+    assert {labels[i] for i in train} == {*labels}
+
+
 def test_groups_that_choose_leave_some_examples_of_each_label():
     # The groups of "b" are too large for the fraction.
     labels = ["a"] * 12 + ["b"] * 12

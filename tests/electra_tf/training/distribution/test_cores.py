@@ -7,20 +7,17 @@ import sys
 import pytest
 import tensorflow as tf
 
-from electra_tf.training.distribution.cores import cores_of, parts_side_by_side
+from electra_tf.training.distribution.cores import cores_of
 
 # Of two cores, as far as there are two.
 PROGRAM = """
 import os, types
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
 import tensorflow as tf
-from electra_tf.training.distribution.cores import (
-    limit_operation_threads, parts_side_by_side, share_cores
-)
-def shared(hidden_size=256, **changes):
+from electra_tf.training.distribution.cores import limit_operation_threads, share_cores
+def shared(hidden_size=256, rows=(), **changes):
     config = types.SimpleNamespace(**dict(strategy="one_device", jit_compile=False) | changes)
-    share_cores(config, hidden_size)
-    return parts_side_by_side(tf.distribute.get_strategy())
+    return share_cores(config, hidden_size, rows)
 if {initialized}:
     tf.zeros([])
 done = {call}
@@ -67,19 +64,18 @@ def test_threads_are_set_unless_somebody_has_chosen(initialized, variables, expe
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 def test_small_models_on_a_cpu_are_trained_in_parts():
-    assert run_program("shared()") == "2 1"
-    others = 'shared(1024), shared(jit_compile=True), shared(strategy="mirrored")'
-    assert run_program(others) == "(1, 1, 1) 0"
+    # Again in the same process, too.
+    assert run_program("shared(), shared(rows=(32, 8))") == "(2, 2) 1"
+    others = 'shared(1024), shared(rows=(7,)), shared(jit_compile=True), shared(strategy="tpu")'
+    assert run_program(others) == "(1, 1, 1, 1) 0"
+    assert run_program("shared(), shared(1024)") == "(2, 1) 1"
     assert run_program("shared()", TF_NUM_INTRAOP_THREADS="1") == "1 0"
 
 
-def test_one_core_computes_one_part(monkeypatch):
-    monkeypatch.setattr(tf.config.threading, "get_intra_op_parallelism_threads", lambda: 1)
-    monkeypatch.delenv("TF_NUM_INTEROP_THREADS", raising=False)
-    strategy = tf.distribute.OneDeviceStrategy("/CPU:0")
-    for cores, expected in ({1}, 1), ({1, 2}, 2), ({1, 2, 3, 4}, 2):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda pid, c=cores: c, raising=False)
-        assert parts_side_by_side(strategy) == expected
+@pytest.mark.parametrize("kind", ["intra", "inter"])
+def test_threads_of_the_caller_are_kept(kind):
+    call = f"tf.config.threading.set_{kind}_op_parallelism_threads(1), shared()"
+    assert run_program(call) == f"(None, 1) {int(kind == 'intra')}"
 
 
 def test_cores_where_the_system_does_not_tell_those_of_a_process(monkeypatch):
