@@ -7,6 +7,7 @@ other pages.
 """
 
 import io
+import os
 import pathlib
 import re
 import shlex
@@ -44,6 +45,8 @@ PROCESSES = {
     "run_finetuning.py",
     "export_saved_model.py",
 }
+# Programs whose processes divide a batch: see electra_tf/training/distribution/cores.py.
+DIVIDING = {"run_pretraining.py", "run_finetuning.py"}
 # Fewer trials, where a command has several.
 FEWER = {"num_trials": "--num_trials=2", "topics.flags": "--num_trials=2"}
 # Runs until it is interrupted: its page is looked at instead.
@@ -109,6 +112,11 @@ def look_at_page(command: list[str], workplace: pathlib.Path) -> None:
         process.stdout.close()
 
 
+def has_two_cores() -> bool:
+    given = {"TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"} & os.environ.keys()
+    return len(os.sched_getaffinity(0)) > 1 and not given
+
+
 def run_as_process(
     arguments: list[str], workplace: pathlib.Path
 ) -> subprocess.CompletedProcess[str]:
@@ -136,7 +144,7 @@ def test_the_readmes_commands_work(workplace, monkeypatch, capfd):
         "export_saved_model.py",
         SERVER,
     } <= programs
-    to_start = set(PROCESSES)
+    to_start, divided = set(PROCESSES), set()
     for command in commands:
         interpreter, program, *flags = command
         assert interpreter == "python", command
@@ -151,6 +159,9 @@ def test_the_readmes_commands_work(workplace, monkeypatch, capfd):
         else:
             result = run_program(arguments, workplace, monkeypatch, capfd)
         assert result.returncode == 0, f"{shlex.join(command)}\n{result.stdout}{result.stderr}"
+        if program in DIVIDING & PROCESSES - to_start - divided and has_two_cores():
+            divided.add(program)
+            assert ", 2 parts side by side" in result.stdout
         # Nothing but ours is printed, and never a warning of TensorFlow's.
         assert result.stderr == "", shlex.join(command)
     assert not to_start
