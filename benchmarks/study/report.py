@@ -90,8 +90,9 @@ def _introduction(
         else "ELECTRA-small"
     )
     runs = ", ".join(f"{stage} {count}" for stage, count in planned.items())
-    was_chosen = BERT_LOWEST_LOSS.name in size.rates
-    exception = f" but the learning rate of {BERT.name}, in its favor" if was_chosen else ""
+    exceptions = [f"the generator of the follow-up, at a budget of {ABLATION_BUDGET:g}"]
+    if BERT_LOWEST_LOSS.name in size.rates:
+        exceptions.insert(0, f"the learning rate of {BERT.name}, in its favor")
     return Section(
         f"ELECTRA and its alternatives at equal compute, {size.name}",
         [
@@ -110,7 +111,7 @@ def _introduction(
             f"{MARGIN:g} point, "
             "adjusted likewise. Beside it, p is adjusted over the orderings of all stages. "
             "Intervals are 95 %, and not adjusted. Where test labels are known, scores are of "
-            f"the test sets; no setting was chosen on them{exception}.",
+            f"the test sets; no setting was chosen on them but {', and '.join(exceptions)}.",
         ],
     )
 

@@ -9,10 +9,12 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
+from electra_tf.training.distribution.context import create_context
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import PreemptedError, UserError
 from finetune import search as search_module
+from finetune.config.finetuning import FinetuningConfig
 from finetune.results.summary import DIVERGED, TrialResult
 from finetune.search import search
 from tests.finetune.conftest import small_settings
@@ -84,6 +86,19 @@ def test_every_combination_is_run_and_ranked(given, runs, tmp_path, capsys):
 
 def _folders(runs) -> dict:
     return {(each.learning_rate, each.max_seq_length): each.model_dir for each in runs}
+
+
+def test_threads_are_limited_for_all_combinations(given, runs, monkeypatch):
+    """Before the first of them: once TensorFlow is initialized, they stay as they are."""
+    pytest.importorskip("optuna", reason="the extra search is not installed")
+    sizes = []
+    monkeypatch.setattr(
+        search_module,
+        "create_context",
+        lambda config, hidden_size=None: sizes.append(hidden_size) or create_context(config),
+    )
+    search(given, {"learning_rate": [1e-4]}, discard)
+    assert sizes == [FinetuningConfig.create(**given).encoder.hidden_size]
 
 
 def test_combinations_keep_their_folders_in_another_search(given, runs, tmp_path):

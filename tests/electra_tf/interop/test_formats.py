@@ -34,6 +34,22 @@ def test_flags_that_contradict_the_tokenizer_of_the_checkpoint_are_warned_of(
     assert (warned in error) if warned else not error
 
 
+def test_a_vocabulary_of_another_tokenizer_hides_no_contradiction(
+    tmp_path, monkeypatch, capsys
+):
+    """Only that of the checkpoint's own folder tells what its tokenizer_config.json says."""
+    warn_once.cache_clear()
+    saved = {"do_lower_case": True}
+    monkeypatch.setattr(formats, "find_format", lambda *_: None)
+    monkeypatch.setattr(formats, "saved_hyperparameters", lambda *_, **__: saved)
+    monkeypatch.setattr(formats, "resolve_checkpoint", lambda path, _: path)
+    vocabulary = HUGGINGFACE_DATA / "small/discriminator/vocab.txt"
+    assert formats.huggingface_settings(vocabulary)
+    given = {"data_dir": str(tmp_path), "init_checkpoint": "ours", "do_lower_case": False}
+    initial_settings({**given, "vocab_file": str(vocabulary)}, str(tmp_path / "run"))
+    assert "--do_lower_case=false contradicts ours" in capsys.readouterr().err
+
+
 def test_a_tokenizer_beside_the_vocabulary_is_told_of_once(tmp_path, tiny_data, capsys):
     warn_once.cache_clear()
     folder = shutil.copytree(HUGGINGFACE_DATA / "small/discriminator", tmp_path / "cased")

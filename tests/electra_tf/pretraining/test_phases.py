@@ -80,6 +80,10 @@ def test_records_of_another_length_are_refused(make_config):
     )
     with pytest.raises(UserError, match=expected):
         phases._batches(Phase(0, 4, 0, True, 16, 0), 0)
+    # Further features may have any shape.
+    rows = {"input_ids": np.ones([4, 16], np.int32), "more": np.ones([4], np.int32)}
+    with pytest.raises(UserError, match="my rows of 16: input_mask of a batch is missing"):
+        held_out_batches(make_config(), records, strategy)
 
 
 @pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
