@@ -126,7 +126,7 @@ def _theirs(
     from benchmarks.task_rows import load_task
     from finetune.config.finetuning import FinetuningConfig
     from finetune.config.task_kinds import CLASSIFICATION, REGRESSION
-    from finetune.task_data import TRAIN
+    from finetune.tasks.base import TRAIN
     from finetune.tasks.text.base import DROPOUT_RATE
 
     config = FinetuningConfig.create(**given, task_names=(task_name,))

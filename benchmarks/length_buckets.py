@@ -219,7 +219,8 @@ def serve(config_json: str, num_steps: str) -> None:
     )
     from finetune.initialization import find_checkpoint
     from finetune.model import FinetuningModel
-    from finetune.task_data import TRAIN, TaskData
+    from finetune.task_data import TaskData
+    from finetune.tasks.base import TRAIN
     from finetune.tasks.registry import build_tasks
 
     # Standard output is for answers.

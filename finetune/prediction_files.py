@@ -21,8 +21,8 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.data.suspicious import warn_of_unknown_rows
 from finetune.results.provenance import Provenance
 from finetune.results.result_files import is_of, json_path
-from finetune.task_data import TRAIN, TaskData
-from finetune.tasks.base import PREDICT, Outputs, SplitData, Task, json_lines
+from finetune.task_data import TaskData
+from finetune.tasks.base import PREDICT, TRAIN, Outputs, SplitData, Task, json_lines
 
 # In the names of files, in place of the number of a trial.
 ENSEMBLE = "ensemble"

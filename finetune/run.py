@@ -69,8 +69,8 @@ from finetune.results.result_files import finished_trials, json_path, read_resul
 from finetune.results.result_text import format_summary
 from finetune.results.run_files import write_run_files
 from finetune.results.summary import TrialResult
-from finetune.task_data import TRAIN, TaskData
-from finetune.tasks.base import PREDICT, SplitData, Task
+from finetune.task_data import TaskData
+from finetune.tasks.base import PREDICT, TRAIN, SplitData, Task
 from finetune.tasks.registry import build_tasks
 from finetune.trainer import Trainer
 from finetune.trials.evaluation_checks import check_models, with_trained_seed

@@ -25,8 +25,8 @@ from finetune.config.defaults import SEARCH_SUFFIX
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.summary import TrialResult
 from finetune.run import find_tasks, load_data, run
-from finetune.task_data import TRAIN, TaskData, fingerprint
-from finetune.tasks.base import Task
+from finetune.task_data import TaskData, fingerprint
+from finetune.tasks.base import TRAIN, Task
 from finetune.trainer import Trainer
 
 FLAG = "--hparam_search"

@@ -15,9 +15,8 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import QA, TAGGING
 from finetune.data.feature_cache import CacheEntry, FeatureCache
 from finetune.data.features import SHARED_SPECS, DataReport, Row
-from finetune.tasks.base import SplitData, Task
+from finetune.tasks.base import TRAIN, SplitData, Task
 
-TRAIN = "train"
 _EXAMPLES_LOGGED = 2
 # Increment it when the features of the same input change.
 FEATURES_VERSION = 2

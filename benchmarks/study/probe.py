@@ -58,7 +58,7 @@ def probe(given: dict, task_name: str) -> float:
     from electra_tf.model.encoder import Encoder
     from finetune.config.finetuning import FinetuningConfig
     from finetune.initialization import find_checkpoint, load_pretrained
-    from finetune.task_data import TRAIN
+    from finetune.tasks.base import TRAIN
 
     config = FinetuningConfig.create(**given, task_names=(task_name,))
     keras.utils.set_random_seed(config.seed)

@@ -9,7 +9,6 @@ import tensorflow as tf
 from electra_tf import model_builder
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.masking.base import (
-    CONTINUATION_PREFIX,
     MaskingStrategy,
     create_masking,
     strategy_class,
@@ -19,7 +18,7 @@ from electra_tf.masking.masked_batch import mask_batch
 from electra_tf.model.batch_types import PretrainInputs
 from electra_tf.model.randomness import Randomness
 from electra_tf.text.framing import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
-from electra_tf.text.vocabulary import CLS, MASK, SEP, Vocabulary
+from electra_tf.text.vocabulary import CLS, CONTINUATION, MASK, SEP, Vocabulary
 from electra_tf.training.distribution.strategies import create_strategy
 
 # What becomes of a token; KEPT ones are predicted, too, but not replaced by [MASK].
@@ -105,7 +104,7 @@ def _decode(
         state = SPECIAL if token in (CLS, SEP) else PLAIN
         if position in predicted:
             state = MASKED if masked[position] else KEPT
-        joins = token.startswith(CONTINUATION_PREFIX) and state == before == PLAIN
+        joins = token.startswith(CONTINUATION) and state == before == PLAIN
         before = state
         tokens.append(ExampleToken(token, state, int(row[SEGMENT_IDS][position]), joins))
     return tokens
@@ -121,7 +120,7 @@ def render(tokens: Sequence[ExampleToken], *, color: bool) -> str:
     """Formats an example; pieces are joined to words unless one of the two is marked."""
     text = ""
     for item in tokens:
-        shown = item.token.removeprefix(CONTINUATION_PREFIX) if item.joins else item.token
+        shown = item.token.removeprefix(CONTINUATION) if item.joins else item.token
         if color and item.state in _COLORS:
             shown = f"\x1b[{_COLORS[item.state]}m{shown}\x1b[0m"
         elif item.state == MASKED:

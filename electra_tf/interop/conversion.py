@@ -19,7 +19,6 @@ from electra_tf.interop.huggingface.format import (
 )
 from electra_tf.interop.model_checkpoint import (
     TASK_SCOPE,
-    VOCAB_FILE,
     ModelCheckpoint,
     ModelDescription,
     ModelFamily,
@@ -29,6 +28,7 @@ from electra_tf.interop.model_checkpoint import (
 from electra_tf.text.tokenizer_description import SETTINGS, tokenizer_settings
 from electra_tf.text.vocabulary import (
     UNUSED_TOKEN,
+    VOCAB_FILE,
     describe_other_tokens,
     load_vocabulary,
     parse_vocabulary,

@@ -14,7 +14,6 @@ from electra_tf.config.saved_config import load_saved_config
 from electra_tf.interop.huggingface.format import HuggingFaceFormat
 from electra_tf.interop.kerashub_format import KerasHubFormat
 from electra_tf.interop.model_checkpoint import (
-    VOCAB_FILE,
     CheckpointFormat,
     ModelFamily,
     containing_folder,
@@ -28,6 +27,7 @@ from electra_tf.text.tokenizer_description import (
     huggingface_settings,
     tokenizer_settings,
 )
+from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.training.checkpoints.authors_files import authors_checkpoint
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_of
 from electra_tf.util.console import warn_once

@@ -22,7 +22,7 @@ from electra_tf.interop.model_checkpoint import (
     counted_by_scope,
     vocabulary_setting,
 )
-from electra_tf.text.vocabulary import UNK, plain_vocabulary
+from electra_tf.text.vocabulary import CONTINUATION, UNK, plain_vocabulary
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import read_json, read_object, read_switch, write_atomically
@@ -69,7 +69,7 @@ _SIZES = {
 _POOLER_SEED = 0
 CONFIG_FILE = "config.json"
 TOKENIZER_CONFIG_FILE = "tokenizer.json"
-VOCAB_FILE = os.path.join("assets", "tokenizer", "vocabulary.txt")
+ASSET_VOCAB_FILE = os.path.join("assets", "tokenizer", "vocabulary.txt")
 REGISTERED_NAME = "keras_hub>ElectraBackbone"
 # Fixed by KerasHub's backbone.
 HIDDEN_ACT = "gelu_tanh"
@@ -157,7 +157,7 @@ class KerasHubFormat(CheckpointFormat):
         kernel = variables[f"{POOLER}kernel"]
         kernel.assign(encoder.initializer_range * random.standard_normal(kernel.shape))
         os.makedirs(directory, exist_ok=True)
-        vocabulary = os.path.join(directory, VOCAB_FILE)
+        vocabulary = os.path.join(directory, ASSET_VOCAB_FILE)
         write_atomically(vocabulary, plain_vocabulary(description.vocabulary))
         tokenizer = keras_hub.models.ElectraTokenizer(
             vocabulary=vocabulary,
@@ -176,7 +176,7 @@ class KerasHubFormat(CheckpointFormat):
         if not is_kerashub_folder(folder):
             return None
         values = read_kerashub_description(folder).recorded_settings()
-        return values | vocabulary_setting(os.path.join(folder, VOCAB_FILE))
+        return values | vocabulary_setting(os.path.join(folder, ASSET_VOCAB_FILE))
 
 
 def _notes(checkpoint: ModelCheckpoint) -> list[str]:
@@ -214,7 +214,7 @@ def _tokenizer_notes(folder: str) -> list[str]:
             "strip_accents without lowercase: here, accents are only stripped from lowercased "
             "text, so this tokenizer keeps them"
         )
-    for name, only in (("split", True), ("suffix_indicator", "##"), ("oov_token", UNK)):
+    for name, only in (("split", True), ("suffix_indicator", CONTINUATION), ("oov_token", UNK)):
         if tokenizer.get(name) not in (None, only):
             notes.append(
                 f"{name} {tokenizer[name]!r:.40} of the tokenizer: it is always {only!r} here, "
@@ -273,7 +273,7 @@ def read_kerashub_description(folder: str) -> ModelDescription:
         raise UserError(f"{config_file}: the config lacks {', '.join(missing)}")
     tokenizer_file = os.path.join(folder, TOKENIZER_CONFIG_FILE)
     tokenizer = read_object(tokenizer_file, "config")
-    vocabulary = pathlib.Path(folder, VOCAB_FILE)
+    vocabulary = pathlib.Path(folder, ASSET_VOCAB_FILE)
     is_recorded = os.path.exists(tokenizer_file)
     lower = read_switch(tokenizer, "lowercase", not is_recorded, tokenizer_file)
     strip = read_switch(tokenizer, "strip_accents", not is_recorded, tokenizer_file)

@@ -45,7 +45,6 @@ TASKS = "tasks"
 # Keys of a description in TASKS that are fields of `TaskDescription`; the rest are settings.
 _KIND = "kind"
 _TASK_FIELDS = (_KIND, LABELS)
-VOCAB_FILE = "vocab.txt"
 
 
 @dataclasses.dataclass(frozen=True)

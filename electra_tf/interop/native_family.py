@@ -13,7 +13,6 @@ import tensorflow as tf
 from electra_tf.config.saved_config import SavedConfig
 from electra_tf.interop.model_checkpoint import (
     TASK_SCOPE,
-    VOCAB_FILE,
     ModelCheckpoint,
     ModelDescription,
     ModelFamily,
@@ -27,6 +26,7 @@ from electra_tf.interop.variable_names import (
     assign_arrays,
     variable_arrays,
 )
+from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.checkpoints.checkpoint_files import newest_whole, require_whole
 from electra_tf.training.optimizer import inner_optimizer

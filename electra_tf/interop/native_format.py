@@ -8,7 +8,6 @@ from typing import Any
 
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
 from electra_tf.interop.model_checkpoint import (
-    VOCAB_FILE,
     CheckpointFormat,
     ModelCheckpoint,
     containing_folder,
@@ -16,6 +15,7 @@ from electra_tf.interop.model_checkpoint import (
     vocabulary_setting,
     with_hyperparameters,
 )
+from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json
 

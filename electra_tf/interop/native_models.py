@@ -21,7 +21,6 @@ from electra_tf.config.saved_config import CONVERTED, SavedConfig
 from electra_tf.interop.model_checkpoint import (
     GENERATOR_EMBEDDINGS,
     TOWER_EMBEDDINGS,
-    VOCAB_FILE,
     ModelCheckpoint,
     ModelDescription,
 )
@@ -31,7 +30,7 @@ from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.encoder import Encoder
 from electra_tf.model_builder import build_model, create_model, set_stage
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.text.vocabulary import parse_vocabulary
+from electra_tf.text.vocabulary import VOCAB_FILE, parse_vocabulary
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 

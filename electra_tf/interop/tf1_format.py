@@ -32,7 +32,6 @@ from electra_tf.interop.model_checkpoint import (
     GENERATOR_SCOPE,
     TASK_SCOPE,
     TOWER_SCOPE,
-    VOCAB_FILE,
     CheckpointFormat,
     ModelCheckpoint,
     ModelDescription,
@@ -42,6 +41,7 @@ from electra_tf.interop.model_checkpoint import (
     vocabulary_setting,
     with_hyperparameters,
 )
+from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.training.checkpoints.checkpoint_files import (
     newest_whole,
     read_shapes,

@@ -14,9 +14,7 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.masking.word_list import WordTrie, load_word_list
 from electra_tf.model.batch_types import LossTerm, MaskedLMOutput, PretrainInputs
 from electra_tf.model.encoder import Encoder
-from electra_tf.text.vocabulary import Vocabulary
-
-CONTINUATION_PREFIX = "##"
+from electra_tf.text.vocabulary import CONTINUATION, Vocabulary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +39,7 @@ class TokenStatistics:
         words: WordTrie | None = None,
     ) -> "TokenStatistics":
         """Returns the statistics of WordPiece tokens in the order of their ids."""
-        continues = np.array([token.startswith(CONTINUATION_PREFIX) for token in tokens])
+        continues = np.array([token.startswith(CONTINUATION) for token in tokens])
         return cls(continues, counts, words)
 
     def log_frequencies(self, smoothing: float = 1.0) -> np.ndarray:

@@ -17,7 +17,7 @@ added in Unicode 14 (see `_LATE_CAPITALS`) do not count as letters there.
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from electra_tf.text.vocabulary import UNK, Vocabulary
+from electra_tf.text.vocabulary import CONTINUATION, UNK, Vocabulary
 from electra_tf.util.errors import UserError
 
 MAX_CODE_POINTS_PER_WORD = 200
@@ -112,7 +112,7 @@ class Tokenizer(tf.Module):
         try:
             self._words_to_pieces = tf_text.FastWordpieceTokenizer(
                 tokens,
-                suffix_indicator="##",
+                suffix_indicator=CONTINUATION,
                 # High enough to never apply: the limit is in code points, not bytes.
                 max_bytes_per_word=8 * MAX_CODE_POINTS_PER_WORD,
                 token_out_type=tf.int32,
@@ -122,7 +122,7 @@ class Tokenizer(tf.Module):
             # Twice as fast, with the same ids for plain ASCII.
             self._ascii_to_pieces = tf_text.FastBertTokenizer(
                 tokens,
-                suffix_indicator="##",
+                suffix_indicator=CONTINUATION,
                 max_bytes_per_word=MAX_CODE_POINTS_PER_WORD,
                 token_out_type=tf.int32,
                 unknown_token=UNK,

@@ -16,9 +16,9 @@ from finetune.data.file_readers import read_records
 from finetune.data.folds import example_groups, hold_out, warn_of_unseen_labels
 from finetune.data.raw_examples import RawExample, brief
 from finetune.data.suspicious import alike_label_hint, warn_of_odd_labels
-from finetune.tasks.base import PREDICT, no_split
+from finetune.tasks.base import PREDICT, TRAIN, no_split
 
-TRAIN, DEV, TEST = "train", "dev", "test"
+DEV, TEST = "dev", "test"
 CONLL = "conll"
 _WITH_HEADER = ("tsv", "csv")
 # Role of `TaskSpec.group_column`.

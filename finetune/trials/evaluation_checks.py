@@ -27,8 +27,7 @@ from finetune.config.custom_task_fields import (
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.provenance import OF_BOTH
-from finetune.task_data import TRAIN
-from finetune.tasks.base import Task
+from finetune.tasks.base import TRAIN, Task
 from finetune.trials.model_folders import (
     FOLD_EXAMPLES,
     TRAIN_FILES,

@@ -26,8 +26,8 @@ from electra_tf.util.temporaries import remove_folder
 from finetune.config.custom_task_fields import OWN_TASK_FILES, is_location, names_dev
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.provenance import PRETRAINED, files_digest
-from finetune.task_data import TRAIN, TaskData
-from finetune.tasks.base import Task
+from finetune.task_data import TaskData
+from finetune.tasks.base import TRAIN, Task
 from finetune.trials.trial_runs import TrialRun
 
 # Key of `config.json`: digest of the examples of a fold.

@@ -13,8 +13,8 @@ from electra_tf.util.files import write_atomically
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.features import DataReport
 from finetune.data.folds import Fold, example_groups, make_folds, stratification_labels
-from finetune.task_data import TRAIN, TaskData
-from finetune.tasks.base import SplitData, Task
+from finetune.task_data import TaskData
+from finetune.tasks.base import TRAIN, SplitData, Task
 
 # Splits of a fold: its score is that of HELD_OUT, its weights are chosen on SELECTION.
 HELD_OUT, SELECTION = "held_out", "selection"

@@ -12,9 +12,9 @@ import filelock
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import flush_file, flush_folder, make_folders
 from electra_tf.util.paths import AnyPath, RemotePath
+from pretrain_data.examples.shard_names import SHARD_PREFIX
 from pretrain_data.records import manifest as records_manifest
 
-SHARD_PREFIX = "pretrain_data.tfrecord"
 LOCK_SUFFIX = ".lock"
 _TEMPORARY_PREFIX = ".building-"
 INNER_LOCK_FILE = f"{_TEMPORARY_PREFIX}lock"

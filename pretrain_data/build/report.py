@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from electra_tf.text.tokenizer_description import warn_of_unknown_words
 from electra_tf.util.console import format_seconds
-from pretrain_data.build.output_dir import SHARD_PREFIX
 from pretrain_data.build.selection import CAUSES, DUPLICATE, NEAR_DUPLICATE
 from pretrain_data.corpus.corpus_report import print_nulls, print_repairs
+from pretrain_data.examples.shard_names import SHARD_PREFIX
 from pretrain_data.records import manifest as records_manifest
 
 # Maximum length of the models that the position embeddings have by default.

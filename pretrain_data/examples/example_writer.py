@@ -15,14 +15,9 @@ import tensorflow as tf
 
 from electra_tf.text.framing import INPUT_IDS, INPUT_MASK, SEGMENT_IDS, Framed
 from electra_tf.util.errors import UserError, reason_of
+from pretrain_data.examples.shard_names import shard_name
 
-FILE_PREFIX = "pretrain_data.tfrecord"
 WRITE_ERRORS = (tf.errors.OpError, OSError)
-
-
-def shard_name(index: int, num_shards: int) -> str:
-    """File name of one shard: `pretrain_data.tfrecord-{index}-of-{num_shards}`."""
-    return f"{FILE_PREFIX}-{index}-of-{num_shards}"
 
 
 class ExampleWriter:

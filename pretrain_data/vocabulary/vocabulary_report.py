@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.text.tokenizer import Tokenizer
-from electra_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from electra_tf.text.vocabulary import CONTINUATION, SPECIAL_TOKENS, Vocabulary
 from electra_tf.util.console import markdown_table
 
 _WORDS_AT_ONCE = 1 << 16
@@ -48,7 +48,8 @@ class Coverage:
 
     def longest(self) -> list[str]:
         """Returns the longest entries of the text, without special tokens."""
-        return sorted(self._occurring(), key=lambda piece: -len(piece.removeprefix("##")))
+        pieces = self._occurring()
+        return sorted(pieces, key=lambda piece: -len(piece.removeprefix(CONTINUATION)))
 
     def rarest(self) -> list[str]:
         """Returns the entries of the text, the rarest first, without special tokens."""

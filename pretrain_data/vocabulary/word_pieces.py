@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from electra_tf.text.tokenizer import MAX_CODE_POINTS_PER_WORD
-from electra_tf.text.vocabulary import SPECIAL_TOKENS
+from electra_tf.text.vocabulary import CONTINUATION, SPECIAL_TOKENS
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
 from pretrain_data.vocabulary.config import MIN_VOCAB_SIZE
@@ -198,6 +198,6 @@ def _merged_pieces(
         if piece.startswith(_WORD_START):
             piece, mark = piece[1:], ""
         else:
-            mark = "##"
+            mark = CONTINUATION
         if len(piece) > 1:
             yield mark + piece

@@ -50,13 +50,13 @@ from electra_tf.interop.model_checkpoint import (
     GENERATOR_HEAD,
     GENERATOR_SCOPE,
     TASK_SCOPE,
-    VOCAB_FILE,
     CheckpointFormat,
     ModelCheckpoint,
     containing_folder,
     counted_by_scope,
     vocabulary_setting,
 )
+from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import to_json, write_atomically
 

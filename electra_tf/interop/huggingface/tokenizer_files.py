@@ -8,14 +8,16 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from electra_tf.interop.model_checkpoint import VOCAB_FILE, ModelDescription
+from electra_tf.interop.model_checkpoint import ModelDescription
 from electra_tf.text.vocabulary import (
     CLS,
+    CONTINUATION,
     MASK,
     PAD,
     SEP,
     SPECIAL_TOKENS,
     UNK,
+    VOCAB_FILE,
     plain_vocabulary,
 )
 from electra_tf.util.errors import UserError
@@ -30,7 +32,6 @@ SPECIAL_TOKENS_FILE = "special_tokens_map.json"
 _BERT_CLASSES = ("ElectraTokenizer", "BertTokenizer")
 _FILE_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
 _PRE_TOKENIZER = "BertPreTokenizer"
-_CONTINUATION = "##"
 # Their names of the special tokens that inputs can have; what is padded is masked.
 _SPECIAL = {"unk_token": UNK, "cls_token": CLS, "sep_token": SEP, "mask_token": MASK}
 _TOKENS_SHOWN = 5
@@ -278,10 +279,10 @@ def _fast_vocabulary(fast_file: str, vocab_size: int) -> bytes | None:
     model = read_object(fast_file, "model")
     if model.get("type") != "WordPiece":
         return None
-    prefix = model.get("continuing_subword_prefix", _CONTINUATION)
-    if prefix != _CONTINUATION:
+    prefix = model.get("continuing_subword_prefix", CONTINUATION)
+    if prefix != CONTINUATION:
         raise UserError(
-            f"{fast_file}: continuing_subword_prefix must be {_CONTINUATION!r}, not {prefix!r}"
+            f"{fast_file}: continuing_subword_prefix must be {CONTINUATION!r}, not {prefix!r}"
         )
     ids = model.get("vocab")
     if not isinstance(ids, dict) or not all(type(number) is int for number in ids.values()):

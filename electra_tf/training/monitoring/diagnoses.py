@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from electra_tf.text.tokenizer_description import MAX_UNKNOWN
+from electra_tf.training.monitoring.run_info import is_number
 from electra_tf.training.variable_groups import GRADIENT_NORM, UPDATE_RATIO
 
 # Number of consecutive training records that must agree on a diagnosis.
@@ -211,7 +212,7 @@ def exploding_gradient(
 ) -> Diagnosis | None:
     """The gradient norm explodes."""
     name = "gradient_norm"
-    with_norm = [r for r in records if _is_number(r.get(name))]
+    with_norm = [r for r in records if is_number(r.get(name))]
     earlier = with_norm[:-RECORDS]
     if len(earlier) < _EARLIER_RECORDS:
         return None
@@ -288,7 +289,7 @@ def _largest(record: Mapping[str, Any], prefix: str) -> tuple[str, float] | None
     values = {
         name.removeprefix(prefix): value
         for name, value in record.items()
-        if name.startswith(prefix) and _is_number(value)
+        if name.startswith(prefix) and is_number(value)
     }
     return max(values.items(), key=lambda item: item[1], default=None)
 
@@ -309,11 +310,7 @@ def _streak(
     """Returns the last records that are wrong without a break; None if they are few."""
     streak: list[Mapping[str, Any]] = []
     for record in reversed(records):
-        if not all(_is_number(record.get(name)) for name in names) or not is_wrong(record):
+        if not all(is_number(record.get(name)) for name in names) or not is_wrong(record):
             break
         streak.append(record)
     return streak[::-1] if len(streak) >= shortest else None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)

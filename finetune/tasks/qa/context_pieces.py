@@ -11,9 +11,9 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from electra_tf.text.tokenizer import Tokenizer, split_words
+from electra_tf.text.vocabulary import CONTINUATION
+from finetune.tasks.qa.examples import SEPARATORS
 
-# Separators of words in a context; see `finetune.tasks.qa.examples`.
-_SEPARATORS = " \t\r\n\u202f"
 # Marks and joiners, which the characters before them are not shown without: Unicode's UAX #29
 # keeps both together.
 _ATTACHED = r"[\p{M}\x{200C}\x{200D}]"
@@ -81,7 +81,7 @@ def context_pieces(tokenizer: Tokenizer, contexts: tf.Tensor) -> ContextPieces:
     texts = tf.strings.unicode_transcode(contexts, "UTF-8", "UTF-8", errors="replace")
     # TensorFlow Text ends a text at NUL. Both are characters that the tokenizer drops.
     separable = tf.strings.regex_replace(texts, "\x00", "\ufffd")
-    words = tf_text.regex_split(separable, f"[{_SEPARATORS}]+")  # (batch, words)
+    words = tf_text.regex_split(separable, f"[{SEPARATORS}]+")  # (batch, words)
     tokens = split_words(words.values, tokenizer.do_lower_case, tokenizer.strip_accents)
     pieces = tokenizer.cut_words(tokens.values)  # (all tokens, pieces)
     word_splits = tf.gather(pieces.row_splits, tokens.row_splits)
@@ -91,13 +91,13 @@ def context_pieces(tokenizer: Tokenizer, contexts: tf.Tensor) -> ContextPieces:
     token_lengths = tf.gather(_num_characters(tokens.values), pieces.value_rowids())
     lengths = _num_characters(tf.gather(tf.constant(vocabulary.tokens), pieces.values))
     within_token = tf.ragged.range(pieces.row_lengths()).values
-    lengths -= len("##") * tf.cast(within_token > 0, tf.int32)
+    lengths -= len(CONTINUATION) * tf.cast(within_token > 0, tf.int32)
     # An [UNK] stands for a whole token.
     normalized = _counts_before(tf.where(is_unknown, token_lengths, lengths))
 
     characters = tf.strings.unicode_decode(separable, "UTF-8")
     is_separator = tf.reduce_any(
-        characters.values[:, None] == [ord(separator) for separator in _SEPARATORS], axis=1
+        characters.values[:, None] == [ord(separator) for separator in SEPARATORS], axis=1
     )
     positions = tf.ragged.range(tf.cast(characters.row_lengths(), tf.int32)).values
     first, behind = _piece_characters(tokenizer, characters.values, positions, normalized)

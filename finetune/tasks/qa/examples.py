@@ -11,8 +11,8 @@ from finetune.data.raw_examples import valid_text
 
 # Words of a context are separated as in the authors' code; other whitespace, such as U+00A0, is
 # part of words.
-_SEPARATORS = " \t\r\n\u202f"
-_WORD = re.compile(f"[^{_SEPARATORS}]+")
+SEPARATORS = " \t\r\n\u202f"
+_WORD = re.compile(f"[^{SEPARATORS}]+")
 NOT_FOUND = "answer not found in the context"
 MISPLACED = "answer_start at which the context has another text: another place is learned"
 # Units of offsets that are not of characters: encodings, and bytes of a unit.
@@ -245,7 +245,7 @@ class QuestionCollector:
         lower = str.casefold if self._within_words else str.lower
         if lower(" ".join(text.split())) not in lower(found):
             return None
-        start_of_word = 1 + max(context.text.rfind(each, 0, start) for each in _SEPARATORS)
+        start_of_word = 1 + max(context.text.rfind(each, 0, start) for each in SEPARATORS)
         return first, last, context.text[start_of_word:start]
 
 

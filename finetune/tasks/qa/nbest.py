@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.tokenizer import split_words
+from electra_tf.text.vocabulary import CONTINUATION
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.features import INPUT_IDS, Row
 from finetune.tasks.qa.context_pieces import context_pieces
@@ -307,5 +308,5 @@ class FinalText:
 
 def join_pieces(tokens: Sequence[str]) -> str:
     """Joins tokens to words; "##" continues a word."""
-    text = " ".join(tokens).replace(" ##", "").replace("##", "")
+    text = " ".join(tokens).replace(f" {CONTINUATION}", "").replace(CONTINUATION, "")
     return " ".join(text.split())

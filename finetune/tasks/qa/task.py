@@ -15,7 +15,7 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import QA
 from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.results.worst_errors import PredictionError
-from finetune.tasks.base import PREDICT, Outputs, Scores, SplitData, Task, no_split
+from finetune.tasks.base import PREDICT, TRAIN, Outputs, Scores, SplitData, Task, no_split
 from finetune.tasks.qa.examples import QAExample, QuestionCollector
 from finetune.tasks.qa.featurize import EIDS_PER_EXAMPLE, QAFeaturizer
 from finetune.tasks.qa.head import QAHead
@@ -24,8 +24,7 @@ from finetune.tasks.qa.readers import MRQA_SUFFIXES, read_questions
 from finetune.tasks.qa.squad_files import write_squad_outputs
 from finetune.tasks.qa.squad_metrics import f1, squad_v1_metrics, squad_v2_metrics
 
-TRAIN = "train"
-SPLITS = ("train", "dev", "test")
+SPLITS = (TRAIN, "dev", "test")
 # The other tasks have files in the format of MRQA.
 SQUAD_TASKS = ("squad", "squadv1")
 # Its questions may be unanswerable.

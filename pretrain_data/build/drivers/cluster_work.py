@@ -29,6 +29,7 @@ from pretrain_data.build.selection import (
     unit_fates,
 )
 from pretrain_data.build.units import Unit
+from pretrain_data.examples.shard_names import shard_name
 
 # Outputs of the functions besides the main one.
 DIGESTS, RESULTS = "digests", "results"
@@ -217,7 +218,7 @@ class WriteShard:
         """
         import tensorflow as tf
 
-        from pretrain_data.examples.example_writer import WRITE_ERRORS, shard_name
+        from pretrain_data.examples.example_writer import WRITE_ERRORS
         from pretrain_data.records.files import file_sha256
 
         number, keyed = element
