@@ -1,22 +1,16 @@
-"""A fine-tuning run: data, trials or folds, results and predictions."""
+"""A fine-tuning run: its trials or folds, results and predictions."""
 
 import contextlib
 import dataclasses
-import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from electra_tf.config.recorded_settings import settings_digest
-from electra_tf.flops.counting import finetuning_flops_per_step
-from electra_tf.text.cached_tokenizer import CachedTokenizer
-from electra_tf.text.vocabulary import load_model_vocabulary
 from electra_tf.training.checkpoints.authors_files import has_own_checkpoint
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution.context import (
     TRAIN_BATCH_SIZE,
     DistributionContext,
-    describe_devices,
     open_context,
 )
 from electra_tf.training.distribution.cores import limit_operation_threads
@@ -26,34 +20,16 @@ from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import remove_files
 from electra_tf.util.temporaries import remove_folder
-from finetune.config.custom_task_fields import reading_settings
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
-from finetune.data.suspicious import (
-    describe_contradictions,
-    describe_repeated,
-    join_windows,
-    warn_of_long_rows,
-    warn_of_lost_segments,
-    warn_of_single_label,
-    warn_of_unknown_rows,
-)
 from finetune.ensemble import (
     Ensemble,
     ScoredTrial,
-    check_averages,
     make_ensemble,
     rank_trials,
 )
-from finetune.initialization import (
-    check_not_own_model,
-    find_checkpoint,
-    pretrained_positions,
-)
 from finetune.prediction_files import (
     ENSEMBLE,
-    check_not_task_files,
-    check_outputs,
     predict_file,
     warn_of_older_predictions,
     write_test_outputs,
@@ -62,23 +38,22 @@ from finetune.results.ensemble_scores import ensemble_file
 from finetune.results.provenance import (
     Provenance,
     common_provenance,
-    files_digest,
     scored_settings_digest,
 )
 from finetune.results.result_files import finished_trials, json_path, read_results
 from finetune.results.result_text import format_summary
 from finetune.results.run_files import write_run_files
 from finetune.results.summary import TrialResult
+from finetune.run_description import describe_run
+from finetune.run_inputs import load_checked, task_files_digest, vocabulary_digest
 from finetune.task_data import TaskData
-from finetune.tasks.base import PREDICT, TRAIN, SplitData, Task
-from finetune.tasks.registry import build_tasks
+from finetune.tasks.base import SplitData, Task
 from finetune.trainer import Trainer
 from finetune.trials.evaluation_checks import check_models, with_trained_seed
-from finetune.trials.trial_runs import TrialRun, fold_runs, folds_file, trial_runs, write_folds
+from finetune.trials.trial_runs import TrialRun, folds_file, write_folds
 from finetune.trials.trial_session import TrialSession
 
 PrintFn = Callable[[str], None]
-_LABELS_SHOWN = 10
 
 
 def run(config: FinetuningConfig, print_fn: PrintFn = print) -> list[TrialResult]:
@@ -119,8 +94,8 @@ def require_finished(results: Sequence[TrialResult]) -> None:
 def _run(
     config: FinetuningConfig, context: DistributionContext, print_fn: PrintFn
 ) -> list[TrialResult]:
-    tasks, data, runs, train_data = _load_checked(config, context, print_fn)
-    task_files = _files_digest(config, tasks)
+    tasks, data, runs, train_data = load_checked(config, context, print_fn)
+    task_files = task_files_digest(config, tasks)
     trainer = Trainer(config, tasks, context, print_fn)
     describe_run(config, trainer, tasks, context, print_fn)
     if not config.do_train:
@@ -134,37 +109,6 @@ def _run(
         )
     _predict(config, trainer, tasks, data, done, results, print_fn)
     return results
-
-
-def _load_checked(
-    config: FinetuningConfig, context: DistributionContext, print_fn: PrintFn
-) -> tuple[list[Task], TaskData, Iterable[TrialRun], dict[str, SplitData]]:
-    """Loads all that a run reads, which may fail, before a model is built.
-
-    Returns:
-        The tasks, their data, and what `load_data` returns.
-
-    Raises:
-        UserError: an input is invalid, or an output cannot be written.
-    """
-    if context.workers.is_chief:
-        check_outputs(config)
-    tasks = find_tasks(config)
-    if context.workers.is_chief:
-        check_not_task_files(config, tasks)
-    data = TaskData(config, print_fn, writes=context.workers.is_chief)
-    runs, train_data = load_data(config, tasks, data)
-    _check_predictable(config, tasks, data)
-    check_averages(config, tasks)
-    if context.workers.is_chief:
-        _warn_of_suspicious_data(config, tasks, data, train_data, runs, print_fn)
-    context.workers.require_equal(
-        {
-            "data": dict(sorted(data.fingerprints.items())),
-            "vocabulary": _vocabulary_digest(tasks),
-        }
-    )
-    return tasks, data, runs, train_data
 
 
 def _runs_of_models(
@@ -199,7 +143,7 @@ def _run_trials(
     results: list[TrialResult] = []
     logged: list[Mapping[str, Any]] = []
     provenance: Provenance | None = None
-    finished = _finished_trials(config, trainer, task_files, _vocabulary_digest(tasks))
+    finished = _finished_trials(config, trainer, task_files, vocabulary_digest(tasks))
     if trainer.is_chief:
         _warn_of_dropped_trials(config)
     needs_models = config.keep_all_models or config.write_test_outputs
@@ -255,10 +199,6 @@ def _predict(
         print_fn(f"Predictions: {predict_file(config, predictor, tasks[0], data)}")
 
 
-def _vocabulary_digest(tasks: Sequence[Task]) -> str:
-    return tasks[0].tokenizer.vocabulary.sha256
-
-
 def _finished_trials(
     config: FinetuningConfig, trainer: Trainer, task_files: str, vocabulary: str
 ) -> dict[tuple[int, int | None], TrialResult]:
@@ -302,109 +242,6 @@ def _warn_of_dropped_trials(config: FinetuningConfig) -> None:
         )
 
 
-def find_tasks(config: FinetuningConfig) -> list[Task]:
-    """Returns the tasks of a run, whose data and checkpoint are there.
-
-    Raises:
-        UserError: the vocabulary, a task, a label or the checkpoint is wrong.
-    """
-    vocabulary = load_model_vocabulary(config.vocab_file, config.vocab_size, "--vocab_file")
-    tokenizer = CachedTokenizer(vocabulary, config.do_lower_case, config.strip_accents)
-    tasks = build_tasks(config, tokenizer)
-    if config.do_train:
-        find_checkpoint(config)
-        check_not_own_model(config)
-    return tasks
-
-
-def load_data(
-    config: FinetuningConfig, tasks: Sequence[Task], data: TaskData
-) -> tuple[Iterable[TrialRun], dict[str, SplitData]]:
-    """Loads what a run trains and evaluates on.
-
-    Returns:
-        The trials or folds, and the training data by task, which folds have themselves.
-
-    Raises:
-        UserError: the data are malformed, or too few for the folds.
-    """
-    if config.num_folds:
-        return fold_runs(config, tasks, data), {}
-    train_data: dict[str, SplitData] = {}
-    if config.do_train:
-        train_data = {task.name: data.get(task, TRAIN, is_training=True) for task in tasks}
-    if config.do_eval or config.keep_best:
-        for task in tasks:
-            for split in task.dev_splits:
-                data.get(task, split)
-    return trial_runs(config), train_data
-
-
-def _warn_of_suspicious_data(
-    config: FinetuningConfig,
-    tasks: Sequence[Task],
-    data: TaskData,
-    train_data: Mapping[str, SplitData],
-    runs: Iterable[TrialRun],
-    print_fn: PrintFn,
-) -> None:
-    """Warns of rows and labels that mislead: see `finetune.data.suspicious`."""
-    pretrained = pretrained_positions(config) if config.do_train else None
-    for task in tasks:
-        trained = train_data.get(task.name)
-        parts = {TRAIN: trained} if trained else {}
-        if config.num_folds:
-            parts[TRAIN] = data.get(task, TRAIN)
-        elif config.do_eval:
-            parts |= {split: data.get(task, split) for split in task.dev_splits}
-        for split, part in parts.items():
-            name = f"{task.name} {split}"
-            warn_of_unknown_rows(name, part.rows, task.tokenizer.vocabulary)
-            warn_of_lost_segments(name, part.rows, config.encoder.type_vocab_size)
-            if pretrained is not None and split == TRAIN:
-                checkpoint = config.init_checkpoint
-                warn_of_long_rows(name, part.rows, pretrained, checkpoint)
-            texts = join_windows(part.rows, f"{task.name}_eid")
-            describe_contradictions(name, texts, f"{task.name}_label_ids", print_fn)
-            if split != TRAIN:
-                warn_of_single_label(name, task.single_label(part), len(part.examples))
-            if trained and split != TRAIN:
-                seen = join_windows(trained.rows, f"{task.name}_eid")
-                describe_repeated(name, texts, seen, print_fn)
-    if config.num_folds:
-        for run in runs:
-            if run.number == 1:
-                (train,) = run.train_data.values()
-                name = f"{tasks[0].name} fold {run.fold}"
-                index = f"{tasks[0].name}_eid"
-                held_out, seen = (join_windows(x.rows, index) for x in (run.held_out, train))
-                describe_repeated(name, held_out, seen, print_fn)
-                for part in filter(None, (run.selection, run.held_out)):
-                    label = tasks[0].single_label(part)
-                    warn_of_single_label(f"{name} {part.split}", label, len(part.examples))
-
-
-def _with_labels(task: Task) -> str:
-    """Returns the name of a task and its first labels."""
-    labels = getattr(task, "labels", ())
-    if not labels:
-        return task.name
-    more = ", …" if len(labels) > _LABELS_SHOWN else ""
-    return f"{task.name} ({len(labels)} labels: {', '.join(labels[:_LABELS_SHOWN])}{more})"
-
-
-def _files_digest(config: FinetuningConfig, tasks: Sequence[Task]) -> str:
-    """Returns the digest of the files that train and score a run, and of how they are read."""
-    files = files_digest(
-        path
-        for task in tasks
-        for split in (TRAIN, *(() if config.num_folds else task.dev_splits))
-        for path in task.split_files(split)
-    )
-    reading = reading_settings(dataclasses.asdict(config))
-    return settings_digest({"files": files, **reading}) if reading else files
-
-
 def _restore_best(trainer: Trainer, trials: Sequence[ScoredTrial]) -> None:
     """Loads the model of the best trial, of the saved ones; `trials` has the best first."""
     there = [trial for trial in trials if os.path.isdir(trial.run.model_dir)]
@@ -425,24 +262,6 @@ def _restore_best(trainer: Trainer, trials: Sequence[ScoredTrial]) -> None:
             "better, is gone (--keep_all_models=false keeps the last one)"
         )
     trainer.restore(chosen.run.model_dir)
-
-
-def _check_predictable(config: FinetuningConfig, tasks: Sequence[Task], data: TaskData) -> None:
-    """Loads the data to predict, so a missing file is reported before training."""
-    if config.write_test_outputs:
-        if not any(task.test_splits for task in tasks):
-            raise UserError(
-                f"--write_test_outputs: {', '.join(task.name for task in tasks)} has no test "
-                "split; add one to the files of the task, or omit the flag"
-            )
-        for task in tasks:
-            for split in task.test_splits:
-                try:
-                    data.get(task, split, labeled=False)
-                except UserError as error:
-                    raise UserError(f"--write_test_outputs: {error}") from error
-    if config.do_predict:
-        data.get(tasks[0], PREDICT, labeled=False)
 
 
 def _write_results(
@@ -470,36 +289,3 @@ def _write_results(
     print_fn(provenance.describe())
     for path in paths:
         print_fn(f"Results: {path}")
-
-
-def describe_run(
-    config: FinetuningConfig,
-    trainer: Trainer,
-    tasks: Sequence[Task],
-    context: DistributionContext,
-    print_fn: PrintFn,
-) -> None:
-    """Prints the model, the devices, the tasks and the lengths of batches of a run."""
-    encoder = trainer.model.encoder_config
-    trained = sum(math.prod(v.shape) for v in trainer.model.trainable_variables)
-    print_fn(
-        f"Model:   {encoder.num_hidden_layers} layers, {encoder.hidden_size} hidden, "
-        f"{trainer.model.electra.count_params():,} parameters in the encoder, "
-        f"{trained:,} trained, {config.precision}"
-    )
-    for line in describe_devices(
-        config,
-        context,
-        config.train_batch_size,
-        config.precision,
-        finetuning_flops_per_step(
-            config.encoder,
-            batch_size=config.train_batch_size * trainer.model.num_sequences,
-            seq_length=trainer.buckets[-1],
-            num_frozen_layers=config.num_frozen_layers,
-        ),
-    ):
-        print_fn(line)
-    print_fn(f"Tasks:   {'; '.join(_with_labels(task) for task in tasks)}")
-    lengths = ", ".join(map(str, trainer.buckets))
-    print_fn(f"Batches: padded to {lengths} tokens")

@@ -24,7 +24,8 @@ from electra_tf.util.files import read_json, to_json, write_atomically
 from finetune.config.defaults import SEARCH_SUFFIX
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.summary import TrialResult
-from finetune.run import find_tasks, load_data, run
+from finetune.run import run
+from finetune.run_inputs import find_tasks, load_data
 from finetune.task_data import TaskData, fingerprint
 from finetune.tasks.base import TRAIN, Task
 from finetune.trainer import Trainer

@@ -53,6 +53,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("finetune.prediction_files",),
     ("finetune.trials",),
     ("finetune.ensemble",),
+    ("finetune.run_inputs", "finetune.run_description"),
     ("finetune.run",),
     ("finetune.search",),
     ("flags",),

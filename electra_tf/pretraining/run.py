@@ -42,10 +42,13 @@ from electra_tf.pretraining.phases import (
     held_out_batches,
 )
 from electra_tf.pretraining.records import PretrainingRecords
-from electra_tf.pretraining.setup import (
-    data_statistics,
+from electra_tf.pretraining.run_description import (
     describe_held_out,
     describe_run,
+    warn_of_trained_on,
+)
+from electra_tf.pretraining.setup import (
+    data_statistics,
     kept_origin,
     open_log,
     remove_debug_run,
@@ -53,7 +56,6 @@ from electra_tf.pretraining.setup import (
     restore,
     run_settings,
     tokenizer_of,
-    warn_of_trained_on,
 )
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.vocabulary import Vocabulary

@@ -1,4 +1,4 @@
-"""What comes before the first step of pre-training: settings, weights, description, log."""
+"""What comes before the first step of pre-training: settings, weights, statistics, log."""
 
 import dataclasses
 import glob
@@ -10,10 +10,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.config.distribution import BY_FILE, warn_of_repeated_examples
-from electra_tf.config.encoder import EncoderConfig
-from electra_tf.config.phases import Stage, training_phases
-from electra_tf.config.pretraining import PretrainingConfig, default_max_predictions
+from electra_tf.config.distribution import BY_FILE
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.recorded_settings import Change
 from electra_tf.config.resumption import (
     DATA,
@@ -25,15 +23,13 @@ from electra_tf.config.resumption import (
 )
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
 from electra_tf.config.trained_positions import TRAINED_POSITIONS, positions_of_run
-from electra_tf.flops.counting import model_flops_by_phase, train_flops_per_step
+from electra_tf.flops.counting import model_flops_by_phase
 from electra_tf.flops.gpu_peaks import peak_bfloat16_flops
 from electra_tf.interop.initialization import initialize_from_checkpoint, resume_authors_run
 from electra_tf.interop.variable_names import encoder_variables, named_variables
 from electra_tf.masking.word_list import word_list_sha256
 from electra_tf.pretraining.records import PretrainingRecords
 from electra_tf.pretraining_model import PretrainingModel
-from electra_tf.pretraining_optimizer import schedule_of
-from electra_tf.text.framing import NUM_SEGMENTS
 from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.checkpoints.authors_files import (
@@ -43,7 +39,7 @@ from electra_tf.training.checkpoints.authors_files import (
 )
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.checkpoints.checkpoint_files import CHECKPOINT_NAME
-from electra_tf.training.distribution.context import DistributionContext, describe_devices
+from electra_tf.training.distribution.context import DistributionContext
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.monitoring.health import facts_of
 from electra_tf.training.monitoring.log import (
@@ -59,7 +55,6 @@ from electra_tf.training.monitoring.run_info import (
     write_run_info,
 )
 from electra_tf.training.monitoring.trackers import open_trackers
-from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import remove_files
 from electra_tf.util.temporaries import remove_folder
@@ -206,120 +201,6 @@ def require_same_stage(
             f"The stage {now[-1].name} of --objective={config.objective} began after step "
             f"{ends[0]}, and with the changed {', '.join(changed)} it would after step "
             f"{ends[1]}. The run resumes from step {step}, which must be in the same stage"
-        )
-
-
-def describe_run(
-    config: PretrainingConfig,
-    model: PretrainingModel,
-    vocabulary: Vocabulary,
-    records: PretrainingRecords,
-    eval_records: PretrainingRecords | None,
-    context: DistributionContext,
-    print_fn: Callable[[str], None],
-) -> None:
-    """Prints the model, the devices, the data and the phases of a run."""
-    encoder = model.encoder_config
-    print_fn(
-        f"Model:   {encoder.num_hidden_layers} layers, {encoder.hidden_size} hidden, "
-        f"{model.electra.count_params():,} parameters in the encoder, "
-        f"{model.count_params():,} trained, {config.precision}"
-    )
-    for line in describe_devices(
-        config,
-        context,
-        config.train_batch_size,
-        config.precision,
-        train_flops_per_step(config),
-    ):
-        print_fn(line)
-    stages = model.stages()
-    phases = training_phases(config, stages)
-    for length in dict.fromkeys(phase.seq_length for phase in phases):
-        print_fn(
-            f"Data:    {records.describe(length)}, {vocabulary.num_tokens:,} tokens in the "
-            f"vocabulary, {config.train_batch_size} x {length} tokens per step"
-        )
-        examples = records.num_examples(length)
-        if examples is not None and context.workers.is_chief:
-            warn_of_repeated_examples(config.train_batch_size, examples)
-    if eval_records is not None:
-        print_fn(f"Eval:    {describe_held_out(config, eval_records)}")
-    if len(phases) > 1:
-        for phase in phases:
-            print_fn(
-                f"Phase:   {stages[phase.stage].name}, {phase.seq_length} tokens, steps "
-                f"{phase.first_step + 1} to {phase.end_step}"
-            )
-    if context.workers.is_chief:
-        _warn_of_long_warmup(config, stages)
-        _warn_of_few_predictions(config)
-        _warn_of_one_segment(encoder)
-    print_fn(f"Output:  {config.model_dir}")
-
-
-def describe_held_out(config: PretrainingConfig, records: PretrainingRecords) -> str:
-    """Describes the records of an evaluation, and how many of their examples it takes."""
-    described = records.describe(config.max_seq_length)
-    total = records.num_examples(config.max_seq_length)
-    most = config.num_eval_steps * config.eval_batch_size
-    if total is None:
-        return described
-    if total <= most:
-        return f"{described}, {total:,} examples"
-    return (
-        f"{described}, the first {most:,} of {total:,} examples "
-        f"(--num_eval_steps={config.num_eval_steps})"
-    )
-
-
-def warn_of_trained_on(config: PretrainingConfig, records: PretrainingRecords) -> None:
-    """Warns of an evaluation on the very records that the model was trained on."""
-    saved = load_saved_config(config.model_dir)
-    trained_on = saved.hyperparameters.get(DATA) if saved else None
-    if isinstance(trained_on, dict):
-        length = config.max_seq_length
-        if trained_on.get(str(length)) == records.fingerprint(length):
-            warn_once(
-                "the model was trained on these records, so the metrics say little about new "
-                "text: pass held-out records as --eval_tfrecords"
-            )
-
-
-def _warn_of_one_segment(encoder: EncoderConfig) -> None:
-    """Warns of a model that does not tell the second segment of a record."""
-    if encoder.type_vocab_size < NUM_SEGMENTS:
-        warn_once(
-            f"type_vocab_size={encoder.type_vocab_size} in --model_hparam_overrides: records "
-            f"have {NUM_SEGMENTS} segments, and tokens of the second one get no segment "
-            "embedding"
-        )
-
-
-def _warn_of_few_predictions(config: PretrainingConfig) -> None:
-    """Warns of a limit that keeps the masking rate from being reached."""
-    name = "mask_prob"
-    if (config.mask_prob_end or 0.0) > config.mask_prob:
-        name = "mask_prob_end"
-    rate, limit = getattr(config, name), config.max_predictions_per_seq
-    if limit < default_max_predictions(rate, config.max_seq_length):
-        warn_once(
-            f"--max_predictions_per_seq={limit} masks at most {limit} of "
-            f"{config.max_seq_length} tokens ({limit / config.max_seq_length:.0%}), fewer than "
-            f"--{name}={rate:g}"
-        )
-
-
-def _warn_of_long_warmup(config: PretrainingConfig, stages: Sequence[Stage]) -> None:
-    """Warns of a stage whose learning rate does not rise to half of the given one."""
-    schedules = [schedule_of(config, stage) for stage in stages]
-    peak = min(schedule.peak for schedule in schedules)
-    if peak < config.learning_rate / 2:
-        steps = min(stage.num_steps for stage in stages)
-        warn_once(
-            f"the learning rate peaks at {peak:.2g}, below --learning_rate="
-            f"{config.learning_rate:g}: --num_warmup_steps={config.num_warmup_steps} is too "
-            f"long for {steps} training steps"
         )
 
 

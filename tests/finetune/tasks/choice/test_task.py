@@ -16,7 +16,7 @@ from electra_tf.model.randomness import Randomness
 from electra_tf.text.text_inputs import pair_inputs
 from electra_tf.training.monitoring.run_info import read_log
 from electra_tf.util.errors import UserError
-from finetune import run as finetune_run
+from finetune import run_description
 from finetune.data.batches import FeatureTable
 from finetune.data.features import DataReport
 from finetune.export import FINETUNED
@@ -133,7 +133,7 @@ def test_a_task_is_learned_and_served(make_finetuning_config, spec, tmp_path, mo
     printed: list[str] = []
     told: list[float] = []
     monkeypatch.setattr(
-        finetune_run, "describe_devices", lambda *args: told.append(args[-1]) or []
+        run_description, "describe_devices", lambda *args: told.append(args[-1]) or []
     )
     (result,) = run(config, printed.append)
     # Of each example, there is a sequence for each of three choices.

@@ -1,0 +1,81 @@
+"""What a run prints of itself, and warns of, before its first step."""
+
+import types
+
+import pytest
+
+from electra_tf.config.encoder import EncoderConfig
+from electra_tf.config.phases import Stage
+from electra_tf.pretraining.run_description import (
+    _warn_of_few_predictions,
+    _warn_of_long_warmup,
+    _warn_of_one_segment,
+    describe_held_out,
+)
+from electra_tf.util.console import warn_once
+
+
+@pytest.mark.parametrize(
+    ("num_warmup_steps", "stages", "said"),
+    [
+        (50, [100], ""),
+        (0, [1], ""),
+        (51, [100], "peaks at 0.00049, below"),
+        (10_000, [100], "peaks at 2.5e-06, below"),
+        # The schedule starts anew in each stage.
+        (50, [200, 60], "50 is too long for 60 training steps"),
+    ],
+)
+def test_a_warmup_that_takes_most_of_the_run(
+    make_config, num_warmup_steps, stages, said, capsys
+):
+    config = make_config(num_train_steps=sum(stages), num_warmup_steps=num_warmup_steps)
+    _warn_of_long_warmup(config, [Stage("stage", steps) for steps in stages])
+    error = capsys.readouterr().err
+    assert said in error
+    assert bool(error) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"mask_prob": 0.5}, ""),
+        ({"mask_prob": 0.5, "max_predictions_per_seq": 8}, ""),
+        (
+            {"mask_prob": 0.5, "max_predictions_per_seq": 2},
+            "=2 masks at most 2 of 16 tokens (12%), fewer than --mask_prob=0.5",
+        ),
+        (
+            {"mask_prob_end": 0.4, "max_predictions_per_seq": 2},
+            "fewer than --mask_prob_end=0.4",
+        ),
+    ],
+    ids=["default", "high", "low", "schedule"],
+)
+def test_a_limit_below_the_masking_rate(make_config, settings, said, capsys):
+    _warn_of_few_predictions(make_config(**settings))
+    error = capsys.readouterr().err
+    assert said in error
+    assert bool(error) == bool(said)
+
+
+@pytest.mark.parametrize(("size", "warns"), [(1, True), (2, False)])
+def test_a_model_without_a_second_segment(size, warns, capsys):
+    warn_once.cache_clear()
+    _warn_of_one_segment(EncoderConfig(type_vocab_size=size))
+    assert ("get no segment embedding" in capsys.readouterr().err) == warns
+
+
+@pytest.mark.parametrize(
+    ("total", "described"),
+    [
+        (None, "files"),
+        (16, "files, 16 examples"),
+        (50, "files, the first 16 of 50 examples (--num_eval_steps=2)"),
+    ],
+)
+def test_the_examples_of_an_evaluation_are_told(make_config, total, described):
+    records = types.SimpleNamespace(
+        describe=lambda length: "files", num_examples=lambda length: total
+    )
+    assert describe_held_out(make_config(num_eval_steps=2), records) == described
