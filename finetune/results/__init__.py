@@ -1,4 +1,4 @@
-"""Summaries of trials, result files, comparisons and plots.
+"""Summaries of trials, result files and comparisons; `plots/` has the plots.
 
 Imports `finetune.config`.
 """

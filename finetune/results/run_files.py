@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from finetune.config.finetuning import FinetuningConfig
-from finetune.results.learning_curves import plot_learning_curves
+from finetune.results.plots.learning_curves import plot_learning_curves
 from finetune.results.provenance import Provenance
 from finetune.results.result_files import write_results
 from finetune.results.summary import TrialResult

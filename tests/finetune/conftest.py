@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from finetune.config.finetuning import FinetuningConfig
-from finetune.results import confusion, learning_curves, reliability_diagram
+from finetune.results.plots import confusion, learning_curves, reliability_diagram
 from tests.conftest import tiny_settings
 
 NUM_TRAIN, NUM_DEV = 64, 21

@@ -38,7 +38,8 @@ from finetune.data.batches import FeatureTable, iterate_batches
 from finetune.ensemble import rank_trials
 from finetune.export import FINETUNED
 from finetune.model_family import FINETUNING
-from finetune.results import confusion, drawing, learning_curves, run_files
+from finetune.results import run_files
+from finetune.results.plots import confusion, drawing, learning_curves
 from finetune.results.report_runs import read_finetuning_run
 from finetune.results.result_files import read_results
 from finetune.results.summary import TrialResult

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from finetune.results.calibration import calibrate, fit_temperature, reliability
-from finetune.results.reliability_diagram import plot_reliability
+from finetune.results.plots.reliability_diagram import plot_reliability
 
 LABELS = np.array([0, 0, 1, 1])
 

@@ -1,4 +1,4 @@
-"""Learning curves as PNG files; see `finetune.results.drawing`."""
+"""Learning curves as PNG files."""
 
 import math
 import os
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from electra_tf.training.monitoring.run_info import RATES
-from finetune.results.drawing import drawing, printable, save_figure
+from finetune.results.plots.drawing import drawing, printable, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

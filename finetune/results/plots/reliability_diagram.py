@@ -1,11 +1,11 @@
-"""Reliability diagrams as PNG files; see `finetune.results.drawing`."""
+"""Reliability diagrams as PNG files."""
 
 import os
 
 import numpy as np
 
 from finetune.results.calibration import Calibration, Reliability
-from finetune.results.drawing import drawing, printable, save_figure
+from finetune.results.plots.drawing import drawing, printable, save_figure
 
 
 def plot_reliability(path: str | os.PathLike, calibration: Calibration, title: str) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from matplotlib import font_manager
 
-from finetune.results import confusion, drawing, learning_curves
-from finetune.results import confusion as results_confusion
+from finetune.results.plots import confusion, drawing, learning_curves
+from finetune.results.plots import confusion as results_confusion
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
@@ -259,6 +259,6 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
 
 def test_importing_draws_nothing():
     slow = "{'matplotlib', 'tensorflow'}"
-    modules = "finetune.results.confusion, finetune.results.learning_curves"
+    modules = "finetune.results.plots.confusion, finetune.results.plots.learning_curves"
     code = f"import sys, {modules}; sys.exit(not {slow}.isdisjoint(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

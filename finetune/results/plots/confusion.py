@@ -1,4 +1,4 @@
-"""Confusion matrices as PNG files; see `finetune.results.drawing`."""
+"""Confusion matrices as PNG files."""
 
 import math
 import os
@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from finetune.results.drawing import MAX_TICK_LABELS, drawing, printable, save_figure, shorten
+from finetune.results.plots.drawing import (
+    MAX_TICK_LABELS,
+    drawing,
+    printable,
+    save_figure,
+    shorten,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
