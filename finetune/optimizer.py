@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from electra_tf.config.nonfinite import SKIP
+from electra_tf.config.nonfinite_fields import SKIP
 from electra_tf.training.learning_rate import WarmupPolynomialDecay, layer_factors
 from electra_tf.training.optimizer import make_optimizer
 from electra_tf.training.step import TrainingSteps

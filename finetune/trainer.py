@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.config.nonfinite import SKIP
+from electra_tf.config.nonfinite_fields import SKIP
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.training.checkpoints.best_checkpoint import BEST_FOLDER, BestCheckpoint
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory

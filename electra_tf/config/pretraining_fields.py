@@ -29,8 +29,8 @@ from electra_tf.config.hyperparameters import (
     SYNONYM,
     hyperparameter,
 )
-from electra_tf.config.nonfinite import NonfiniteFields
-from electra_tf.config.trackers import TrackerFields
+from electra_tf.config.nonfinite_fields import NonfiniteFields
+from electra_tf.config.tracker_fields import TrackerFields
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

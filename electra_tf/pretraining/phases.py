@@ -7,7 +7,7 @@ from functools import partial
 import keras
 import tensorflow as tf
 
-from electra_tf.config.nonfinite import SKIP
+from electra_tf.config.nonfinite_fields import SKIP
 from electra_tf.config.phases import Phase, Stage, steps_by_length, training_phases
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.recorded_settings import Change

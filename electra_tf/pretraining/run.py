@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.hyperparameters import NOTHING
-from electra_tf.config.nonfinite import SKIP
+from electra_tf.config.nonfinite_fields import SKIP
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
 from electra_tf.config.recorded_settings import Change
 from electra_tf.config.resumption import (

@@ -21,8 +21,8 @@ from electra_tf.config.hyperparameters import (
     PRECISIONS,
     hyperparameter,
 )
-from electra_tf.config.nonfinite import NonfiniteFields
-from electra_tf.config.trackers import TrackerFields
+from electra_tf.config.nonfinite_fields import NonfiniteFields
+from electra_tf.config.tracker_fields import TrackerFields
 from finetune.config.classification_fields import ClassificationFields
 from finetune.config.custom_task_fields import CustomTaskFields
 from finetune.config.encoder_fields import EncoderFields
