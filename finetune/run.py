@@ -70,7 +70,7 @@ def run(config: FinetuningConfig, print_fn: PrintFn = print) -> list[TrialResult
         PreemptedError: the run was preempted, and can be resumed.
         WorkerLostError: another worker has failed.
     """
-    check_trackers(config.wandb, config.mlflow)
+    check_trackers(config.trackers)
     divided, hidden_size, start = [], None, contextlib.nullcontext()
     if config.do_train:
         divided, hidden_size = [TRAIN_BATCH_SIZE], config.encoder.hidden_size

@@ -404,8 +404,7 @@ class Trainer:
             facts=facts_of(hyperparameters, num_train_steps=num_train_steps),
             settings=hyperparameters,
             trackers=open_trackers(
-                config.wandb,
-                config.mlflow,
+                config.trackers,
                 model_dir=model_dir,
                 settings=hyperparameters,
                 first_step=first_step,

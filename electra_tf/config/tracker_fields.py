@@ -5,6 +5,8 @@ import dataclasses
 from electra_tf.config.hyperparameters import NOTHING, hyperparameter
 from electra_tf.util.console import warn_once
 
+WANDB, MLFLOW = "wandb", "mlflow"
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrackerFields:
@@ -21,14 +23,19 @@ class TrackerFields:
         influence=NOTHING,
     )
 
+    @property
+    def trackers(self) -> dict[str, str]:
+        """The projects of the trackers in use, by the names of these."""
+        projects = {WANDB: self.wandb, MLFLOW: self.mlflow}
+        return {name: project for name, project in projects.items() if project}
+
     def warn_of_unused_trackers(self) -> None:
         """Warns that a run that only evaluates logs to no tracker.
 
         Its metrics would end the run of a training that still goes on.
         """
-        for name in ("wandb", "mlflow"):
-            if value := getattr(self, name):
-                warn_once(
-                    f"--{name}={value} has no effect without training: the metrics are printed "
-                    "and in the results alone"
-                )
+        for name, project in self.trackers.items():
+            warn_once(
+                f"--{name}={project} has no effect without training: the metrics are printed "
+                "and in the results alone"
+            )

@@ -116,7 +116,7 @@ def train(
     objective.check_loss_weights(config)
     config.warn_of_unused()
     objective.warn_of_unused(config)
-    check_trackers(config.wandb, config.mlflow)
+    check_trackers(config.trackers)
     vocabulary = load_checked_vocabulary(config)
     batch_sizes = [TRAIN_BATCH_SIZE]
     batch_sizes += ["eval_batch_size"] if eval_records is not None else []

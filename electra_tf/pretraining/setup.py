@@ -282,8 +282,7 @@ def open_log(
         facts=facts_of(settings, **statistics),
         settings=settings,
         trackers=open_trackers(
-            config.wandb,
-            config.mlflow,
+            config.trackers,
             model_dir=config.model_dir,
             settings=settings,
             first_step=first_step,

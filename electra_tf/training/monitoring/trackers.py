@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from electra_tf.config.recorded_settings import settings_digest
+from electra_tf.config.tracker_fields import MLFLOW, WANDB
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import PreemptedError, UserError
 from electra_tf.util.extras import import_extra
@@ -22,7 +23,6 @@ PROJECTS, FOLDER, SETTINGS = "projects", "folder", "settings"
 _MAX_PENDING = 1000
 # In names of MLflow, which allows few others.
 _NOT_IN_MLFLOW = re.compile(r"[^\w.:\- ]")
-WANDB, MLFLOW = "wandb", "mlflow"
 
 
 class Tracker(Protocol):
@@ -41,20 +41,21 @@ class Tracker(Protocol):
         """Ends the run, with what ended it before its last step."""
 
 
-def check_trackers(wandb: str | None, mlflow: str | None) -> None:
+def check_trackers(projects: Mapping[str, str]) -> None:
     """Checks that the packages of the trackers in use are installed.
+
+    Args:
+        projects: project by tracker, of `TrackerFields.trackers`.
 
     Raises:
         UserError: one is not; the message names the extra.
     """
-    for name, value in ((WANDB, wandb), (MLFLOW, mlflow)):
-        if value:
-            import_extra(name, name, f"--{name}")
+    for name in projects:
+        import_extra(name, name, f"--{name}")
 
 
 def open_trackers(
-    wandb: str | None,
-    mlflow: str | None,
+    projects: Mapping[str, str],
     *,
     model_dir: str,
     settings: Mapping[str, Any],
@@ -65,8 +66,8 @@ def open_trackers(
     A run that starts anew with other settings, since there was no checkpoint, gets new ones.
 
     Args:
-        wandb: project of Weights & Biases.
-        mlflow: experiment of MLflow.
+        projects: project of Weights & Biases and experiment of MLflow, of those in use, of
+            `TrackerFields.trackers`.
         model_dir: folder of the run.
         settings: hyperparameters, logged as the parameters of the runs.
         first_step: global step at the start.
@@ -75,28 +76,25 @@ def open_trackers(
         UserError: a package is not installed, its tracker refuses the run or cannot be
             reached, or a resumed run has logged to another project.
     """
-    if not (wandb or mlflow):
+    if not projects:
         return []
     path = os.path.join(model_dir, IDS_FILE)
     ids = read_json(path)
-    projects = read_object(path, PROJECTS)
+    recorded = read_object(path, PROJECTS)
     digest = settings_digest(settings)
     if not first_step and ids.get(SETTINGS) not in (None, digest):
-        ids, projects = {}, {}
+        ids, recorded = {}, {}
     trackers: list[Tracker] = []
-    given = {WANDB: (wandb, WandbTracker), MLFLOW: (mlflow, MlflowTracker)}
-    for name, (project, tracker) in given.items():
-        if not project:
-            continue
-        _check_project(path, name, projects.get(name), project)
+    for name, project in projects.items():
+        _check_project(path, name, recorded.get(name), project)
         if name in ids:
             _warn_of_copy(path, name, ids.get(FOLDER), _run_name(model_dir))
         with _naming_flag(name, path if name in ids else None):
-            trackers.append(tracker(project, model_dir, settings, ids.get(name)))
+            trackers.append(TRACKERS[name](project, model_dir, settings, ids.get(name)))
         ids[name] = trackers[-1].run_id
-        projects[name] = project
+        recorded[name] = project
     ids |= {FOLDER: _run_name(model_dir), SETTINGS: digest}
-    write_atomically(path, to_json({**ids, PROJECTS: projects}))
+    write_atomically(path, to_json({**ids, PROJECTS: recorded}))
     return trackers
 
 
@@ -214,6 +212,10 @@ class MlflowTracker:
         except Exception as failure:
             warn_once(f"--{self.name}: some values are not logged: {failure}")
         self._client.set_terminated(self.run_id, status=status)
+
+
+# The class of each tracker: (project, model_dir, settings, run_id) starts a run, or goes on.
+TRACKERS = {WANDB: WandbTracker, MLFLOW: MlflowTracker}
 
 
 def log_to(trackers: list[Tracker], step: int, values: Mapping[str, float]) -> None:

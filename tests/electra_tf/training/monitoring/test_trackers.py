@@ -9,9 +9,11 @@ import types
 import pytest
 import tensorflow as tf
 
+from electra_tf.config.tracker_fields import TrackerFields
 from electra_tf.training.monitoring.log import TrainLog
 from electra_tf.training.monitoring.trackers import (
     IDS_FILE,
+    TRACKERS,
     check_trackers,
     close_trackers,
     log_to,
@@ -35,9 +37,16 @@ def start_log(folder: pathlib.Path, trackers: list, first_step: int = 0) -> Trai
     )
 
 
+def test_the_trackers_in_use_are_those_with_a_project():
+    assert TrackerFields(wandb="", mlflow=None).trackers == {}
+    assert TrackerFields(mlflow="p").trackers == {"mlflow": "p"}
+    assert TrackerFields(mlflow="a", wandb="b").trackers == {"wandb": "b", "mlflow": "a"}
+    assert TRACKERS.keys() == TrackerFields(mlflow="a", wandb="b").trackers.keys()
+
+
 def test_nothing_is_written_without_a_tracker(tmp_path):
-    check_trackers(None, None)
-    assert open_trackers(None, None, model_dir=str(tmp_path), settings=SETTINGS) == []
+    check_trackers({})
+    assert open_trackers({}, model_dir=str(tmp_path), settings=SETTINGS) == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -45,7 +54,7 @@ def test_nothing_is_written_without_a_tracker(tmp_path):
 def test_a_missing_package_names_the_flag_and_the_extra(name, monkeypatch):
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(UserError, match=rf"--{name} needs {name}.*electra-tf\[{name}\]"):
-        check_trackers(**{"wandb": None, "mlflow": None, name: "project"})
+        check_trackers({name: "project"})
 
 
 def test_a_failing_tracker_is_warned_of_once(capsys):
@@ -67,14 +76,14 @@ def test_a_tracker_that_cannot_start_is_one_line(name, tmp_path, monkeypatch):
 
     package = types.SimpleNamespace(init=fail, MlflowClient=fail)
     monkeypatch.setitem(sys.modules, name, package)
-    projects = {"wandb": None, "mlflow": None, name: "project"}
+    projects = {name: "project"}
     with pytest.raises(UserError, match=f"^--{name} cannot start a run: no server$"):
-        open_trackers(**projects, model_dir=str(tmp_path), settings=SETTINGS)
+        open_trackers(projects, model_dir=str(tmp_path), settings=SETTINGS)
     ids = tmp_path / IDS_FILE
     ids.write_text(json.dumps({name: "deleted"}))
     message = f"^--{name} cannot continue the run that {ids} names: no server. To start a new"
     with pytest.raises(UserError, match=message):
-        open_trackers(**projects, model_dir=str(tmp_path), settings=SETTINGS)
+        open_trackers(projects, model_dir=str(tmp_path), settings=SETTINGS)
 
 
 def test_a_tracker_that_cannot_end_is_warned_of_and_the_others_end(tmp_path, capsys):
@@ -108,7 +117,7 @@ def test_wandb_goes_on_with_its_run(tmp_path, monkeypatch):
     folder = tmp_path / "model"
     folder.mkdir()
     for first_step in (0, 10):
-        trackers = open_trackers("p", None, model_dir=str(folder), settings=SETTINGS)
+        trackers = open_trackers({"wandb": "p"}, model_dir=str(folder), settings=SETTINGS)
         log = start_log(folder, trackers, first_step)
         log.training(first_step + 10, {"loss": 2.0, "disc_auc": float("nan")})
         log.close()
@@ -122,7 +131,9 @@ def test_wandb_goes_on_with_its_run(tmp_path, monkeypatch):
     # Another learning rate: a run that resumes keeps its run, one that starts anew does not.
     other = {**SETTINGS, "learning_rate": 1e-4}
     for first_step in (10, 0):
-        open_trackers("p", None, model_dir=str(folder), settings=other, first_step=first_step)
+        open_trackers(
+            {"wandb": "p"}, model_dir=str(folder), settings=other, first_step=first_step
+        )
         other = {**SETTINGS, "learning_rate": 1e-5}
     assert [run.given["id"] for run in runs[2:]] == ["new", None]
     assert "train/steps_per_second" in values
@@ -133,7 +144,7 @@ def test_wandb_itself_offline(tmp_path, monkeypatch):
     pytest.importorskip("wandb", reason="needs the extra wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
-    (tracker,) = open_trackers("p", None, model_dir=str(tmp_path), settings=SETTINGS)
+    (tracker,) = open_trackers({"wandb": "p"}, model_dir=str(tmp_path), settings=SETTINGS)
     tracker.log(10, {"train/loss": 2.0})
     tracker.close()
     ids = json.loads((tmp_path / IDS_FILE).read_text())
@@ -148,7 +159,7 @@ def test_mlflow_itself_with_files(tmp_path, monkeypatch):
     folder.mkdir()
     for first_step in (0, 10):
         settings = {**SETTINGS, "seed": first_step}
-        trackers = open_trackers(None, "e", model_dir=str(folder), settings=settings)
+        trackers = open_trackers({"mlflow": "e"}, model_dir=str(folder), settings=settings)
         log = start_log(folder, trackers, first_step)
         values = {"loss": 2.0 - first_step / 10, "norm": 3.0, "norm/electra/layer_0": 1.0}
         log.evaluation(first_step + 10, {**values, "größe [%]": 4.0})
@@ -187,7 +198,9 @@ def test_trackers_are_told_how_a_run_ended(error, exit_code, status, tmp_path, m
     stand_in = types.SimpleNamespace(MlflowClient=lambda: client)
     monkeypatch.setitem(sys.modules, "mlflow", stand_in)
     (tmp_path / IDS_FILE).write_text(json.dumps({"mlflow": "m"}))
-    trackers = open_trackers("p", "p", model_dir=str(tmp_path), settings=SETTINGS)
+    trackers = open_trackers(
+        {"wandb": "p", "mlflow": "p"}, model_dir=str(tmp_path), settings=SETTINGS
+    )
     start_log(tmp_path, trackers).close(error)
     assert ends == [{"exit_code": exit_code}, {"status": status}]
 
@@ -207,7 +220,7 @@ def test_values_that_mlflow_could_not_log_are_warned_of(tmp_path, monkeypatch, c
     stand_in = types.SimpleNamespace(MlflowClient=lambda: client)
     monkeypatch.setitem(sys.modules, "mlflow", stand_in)
     (tmp_path / IDS_FILE).write_text(json.dumps({"mlflow": "m"}))
-    trackers = open_trackers(None, "p", model_dir=str(tmp_path), settings=SETTINGS)
+    trackers = open_trackers({"mlflow": "p"}, model_dir=str(tmp_path), settings=SETTINGS)
     log = start_log(tmp_path, trackers)
     log.training(10, {"norm": 1.0})
     log.training(20, {"norm/[a]": 1.0})
@@ -265,7 +278,7 @@ def test_mlflow_goes_on_with_its_run(tmp_path, monkeypatch):
     starts = []
     for first_step in (0, 10):
         calls.clear()
-        trackers = open_trackers(None, "p", model_dir=str(folder), settings=SETTINGS)
+        trackers = open_trackers({"mlflow": "p"}, model_dir=str(folder), settings=SETTINGS)
         starts.append([*calls])
         log_to(trackers, first_step + 10, {"train/loss": 2.0})
         close_trackers(trackers)
@@ -284,7 +297,7 @@ def test_mlflow_goes_on_with_its_run(tmp_path, monkeypatch):
     )
     (folder / IDS_FILE).unlink()
     calls.clear()
-    open_trackers(None, "p", model_dir=str(folder), settings=SETTINGS)
+    open_trackers({"mlflow": "p"}, model_dir=str(folder), settings=SETTINGS)
     assert calls[0] == ("create", "there", "model")
 
 
@@ -307,15 +320,14 @@ def test_a_resumed_run_does_not_move_to_another_project(name, tmp_path, monkeypa
     ids = tmp_path / IDS_FILE
     ids.write_text(json.dumps({name: "r1"}))  # which does not say of which project
     settings = {"model_dir": str(tmp_path), "settings": SETTINGS}
-    projects = {"wandb": None, "mlflow": None}
     for _ in range(2):
-        open_trackers(**{**projects, name: "first"}, **settings)
+        open_trackers({name: "first"}, **settings)
     assert len(started) == 2
     assert capsys.readouterr().err == ""
     copy = tmp_path / "copy"
     shutil.copytree(tmp_path, copy, ignore=lambda *_: ["copy"])
     for expected in (f"warning: --{name}: copy continues the run of {tmp_path.name}, ", ""):
-        open_trackers(**{**projects, name: "first"}, settings=SETTINGS, model_dir=str(copy))
+        open_trackers({name: "first"}, settings=SETTINGS, model_dir=str(copy))
         warned = capsys.readouterr().err
         assert warned.startswith(expected) if expected else not warned
     started.clear()
@@ -323,5 +335,5 @@ def test_a_resumed_run_does_not_move_to_another_project(name, tmp_path, monkeypa
         f"^--{name}=second: this run logs to 'first', as {ids} records. Pass --{name}=first"
     )
     with pytest.raises(UserError, match=message):
-        open_trackers(**{**projects, name: "second"}, **settings)
+        open_trackers({name: "second"}, **settings)
     assert not started
