@@ -23,7 +23,6 @@ import os
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -200,101 +199,24 @@ def serve(config_json: str, num_steps: str) -> None:
     from electra_tf.util.tensorflow_import import import_tensorflow
 
     import_tensorflow()
-    import keras
-    import tensorflow as tf
-
-    from electra_tf.interop.initialization import load_encoder
-    from electra_tf.text.cached_tokenizer import CachedTokenizer
-    from electra_tf.text.vocabulary import load_vocabulary
-    from electra_tf.training.distribution.strategies import create_strategy
-    from electra_tf.training.learning_rate import WarmupPolynomialDecay, layer_factors
-    from electra_tf.training.optimizer import ElectraAdam
-    from electra_tf.training.step import TrainingSteps
-    from finetune.data.batches import (
-        BatchPlan,
-        FeatureTable,
-        make_dataset,
-        padding_share,
-        plan_training_batches,
-    )
-    from finetune.initialization import find_checkpoint
-    from finetune.model import FinetuningModel
-    from finetune.task_data import TaskData
-    from finetune.tasks.base import TRAIN
-    from finetune.tasks.registry import build_tasks
+    from benchmarks.planned_training import PlannedTraining
 
     # Standard output is for answers.
     answers, sys.stdout = sys.stdout, sys.stderr
-    config = FinetuningConfig(**json.loads(config_json))
-    vocabulary = load_vocabulary(config.vocab_file, "--vocab_file")
-    tokenizer = CachedTokenizer(vocabulary, config.do_lower_case, config.strip_accents)
-    (task,) = build_tasks(config, tokenizer)
-    data = TaskData(config, lambda message: None).get(task, TRAIN, is_training=True)
-    table = FeatureTable([data.rows], [task.feature_specs])
-    num_train_steps = int(len(table) / config.train_batch_size * config.num_train_epochs)
-    plan = plan_training_batches(
-        table.row_lengths,
-        batch_size=config.train_batch_size,
-        num_steps=num_train_steps,
-        buckets=config.length_buckets
-        if config.bucket_by_length
-        else config.length_buckets[-1:],
-        seed=config.seed,
-    )
-    lengths, one_of_each, counts = np.unique(
-        plan.lengths, return_index=True, return_counts=True
-    )
-    sample = sampled_steps(plan.lengths, int(num_steps))
-
-    # As in `finetune.trainer`, which also evaluates and keeps checkpoints.
-    strategy = create_strategy(config)
-    keras.utils.set_random_seed(config.seed)
-    with strategy.scope():
-        model = FinetuningModel(config.encoder, [task], config.precision)
-        if prefix := find_checkpoint(config):
-            load_encoder(prefix, model.electra, print_fn=lambda message: None)
-        schedule = WarmupPolynomialDecay(
-            learning_rate=config.learning_rate,
-            num_train_steps=num_train_steps,
-            warmup_proportion=config.warmup_proportion,
-            power=config.lr_decay_power,
-        )
-        variables = model.trainable_variables
-        factors = layer_factors(
-            [variable.path for variable in variables],
-            config.layerwise_lr_decay,
-            config.encoder.num_hidden_layers,
-        )
-        optimizer = ElectraAdam(schedule, config.weight_decay_rate, factors)
-        optimizer.build(variables)
-        steps = TrainingSteps(
-            model,
-            optimizer,
-            strategy,
-            tf.Variable(0, dtype=tf.int64, trainable=False),
-            seed=config.seed,
-            clip_norm=config.clip_norm,
-        )
-
-    def run(indices: np.ndarray) -> float:
-        part = BatchPlan(plan.rows[indices], plan.lengths[indices], plan.counts[indices])
-        dataset = make_dataset(table, part)
-        iterator = iter(strategy.experimental_distribute_dataset(dataset))
-        start = time.perf_counter()
-        steps.run(iterator, len(part))
-        steps.read_metrics()
-        return time.perf_counter() - start
-
+    training = PlannedTraining(FinetuningConfig(**json.loads(config_json)))
+    planned = training.plan.lengths
+    lengths, one_of_each, counts = np.unique(planned, return_index=True, return_counts=True)
     start = Start(
-        num_train_steps=num_train_steps,
-        padding=padding_share(plan, table.row_lengths),
+        num_train_steps=len(planned),
+        padding=training.padding_share,
         lengths=dict(zip(map(str, lengths), counts.tolist(), strict=True)),
-        first_pass=run(one_of_each),
-        second_pass=run(one_of_each),
+        first_pass=training.run(one_of_each),
+        second_pass=training.run(one_of_each),
     )
     print(json.dumps(dataclasses.asdict(start)), file=answers, flush=True)
+    sample = sampled_steps(planned, int(num_steps))
     for _ in sys.stdin:
-        print(json.dumps(run(sample)), file=answers, flush=True)
+        print(json.dumps(training.run(sample)), file=answers, flush=True)
 
 
 def sampled_steps(lengths: np.ndarray, num_steps: int) -> np.ndarray:
