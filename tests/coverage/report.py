@@ -150,8 +150,28 @@ def with_files(
     return {**figures, "files": dict(sorted({**figures["files"], **newer}.items()))}
 
 
-def _commit_of(path: str, figures: Mapping[str, Any]) -> str:
-    return figures["files"].get(path, {}).get("commit", figures["commit"])
+def with_names(figures: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Returns figures in which files that have moved since have their new names.
+
+    Figures that the new name already has are newer, and stay.
+
+    Args:
+        figures: the earlier ones.
+        names: new names by earlier ones; "" leaves a file out that is gone.
+    """
+    moved = {
+        names[path]: {**counts, "was": counts.get("was", path)}
+        for path, counts in figures["files"].items()
+        if names.get(path)
+    }
+    kept = {path: counts for path, counts in figures["files"].items() if path not in names}
+    return {**figures, "files": dict(sorted({**moved, **kept}.items()))}
+
+
+def _source_before(path: str, figures: Mapping[str, Any]) -> str:
+    """Returns the text of a file when its figures were measured."""
+    counts = figures["files"].get(path, {})
+    return source_at(counts.get("commit", figures["commit"]))(counts.get("was", path))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -168,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             measured = merge(
                 figures,
                 measured,
-                lambda path: source_at(_commit_of(path, figures))(path),
+                lambda path: _source_before(path, figures),
                 lambda path: (ROOT / path).read_text("utf-8"),
             )
         scope = options.scope or figures.get("scope", "")
@@ -180,6 +200,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         figures["scope"] = scope
         FIGURES.write_text(json.dumps(figures, separators=(",", ":")) + "\n", encoding="utf-8")
     reasons = json.loads(REASONS.read_text(encoding="utf-8")) if REASONS.exists() else []
+    if options.renamed:
+        names = dict(each.split("=") for each in options.renamed)
+        figures = with_names(figures, names)
+        FIGURES.write_text(json.dumps(figures, separators=(",", ":")) + "\n", encoding="utf-8")
+        reasons = [{**each, "file": names.get(each["file"], each["file"])} for each in reasons]
+        reasons = sorted(filter(lambda each: each["file"], reasons), key=lambda x: x["file"])
+        text = json.dumps(reasons, indent=1, ensure_ascii=False) + "\n"
+        REASONS.write_text(text, encoding="utf-8")
     README.write_text(page(figures, reasons) + "\n", encoding="utf-8")
 
 
@@ -189,6 +217,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("measured", nargs="?", type=pathlib.Path, help="of `coverage json`")
     made.add_argument("--merge", action="store_true", help="keep what ran in earlier figures")
     made.add_argument("--only", nargs="*", default=(), help="files; others keep their figures")
+    made.add_argument(
+        "--renamed",
+        nargs="*",
+        default=(),
+        help="OLD=NEW of files that have moved since they were measured; OLD= of those gone",
+    )
     made.add_argument("--scope", help="a sentence for the page about the tests that ran")
     return made
 

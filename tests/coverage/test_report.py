@@ -12,6 +12,7 @@ from tests.coverage.report import (
     read_figures,
     share,
     with_files,
+    with_names,
 )
 
 MEASURED = {
@@ -131,3 +132,18 @@ def test_a_branch_that_leaps_over_a_new_statement_is_not_that_of_before():
     merged = merge(before, measured([4], [[2, 4], [5, 7]]), lambda _: BEFORE, lambda _: now)
     figures = read_figures(merged)["files"]["flags/c.py"]
     assert (figures["lines"], figures["missing_branches"]) == ([4], 1)
+
+
+def test_files_that_have_moved_have_their_new_names():
+    figures = {"commit": "c", **read_figures(MEASURED)}
+    before = figures["files"]["flags/b.py"]
+    moved = with_names(figures, {"flags/b.py": "flags/c.py", "electra_tf/model/a.py": ""})
+    assert moved["files"] == {"flags/c.py": {**before, "was": "flags/b.py"}}
+    again = with_names(moved, {"flags/c.py": "flags/d/c.py"})
+    assert again["files"] == {"flags/d/c.py": {**before, "was": "flags/b.py"}}
+    # The new name was measured since.
+    newer = with_files(figures, {"flags/c.py": before}, "d")
+    assert with_names(newer, {"flags/b.py": "flags/c.py"})["files"]["flags/c.py"] == {
+        **before,
+        "commit": "d",
+    }
