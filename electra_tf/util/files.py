@@ -13,10 +13,10 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from electra_tf.util.content import ONLY_CARRIAGE_RETURNS, not_text
 from electra_tf.util.errors import UserError, not_utf8
 from electra_tf.util.paths import as_path
 from electra_tf.util.temporaries import temporary_path
+from electra_tf.util.text_checks import ONLY_CARRIAGE_RETURNS, not_text
 
 # What network and FUSE file systems without such a call answer.
 _CANNOT_FLUSH_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)

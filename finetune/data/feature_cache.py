@@ -18,10 +18,10 @@ import filelock
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.util.datasets import untuned
 from electra_tf.util.files import write_atomically
 from electra_tf.util.seals import sealed, without_seal
 from electra_tf.util.temporaries import temporary_path
+from electra_tf.util.untuned_datasets import untuned
 from finetune.data.features import TASK_ID, FeatureSpec, Row
 
 # Entries kept of each task and split: runs of other settings, or on other data.

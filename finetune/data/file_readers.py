@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from electra_tf.util.console import warn_once
-from electra_tf.util.content import ONLY_CARRIAGE_RETURNS, not_text
 from electra_tf.util.errors import UserError, not_utf8
 from electra_tf.util.files import loads_json
+from electra_tf.util.text_checks import ONLY_CARRIAGE_RETURNS, not_text
 from finetune.data.conll_files import read_sentences
 from finetune.data.parquet_files import read_parquet
 from finetune.data.raw_examples import RawExample, brief, column_hint, valid_text

@@ -5,8 +5,8 @@ import unicodedata
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from electra_tf.util.content import LONE_SURROGATES
 from electra_tf.util.errors import UserError, nearest_name_hint
+from electra_tf.util.text_checks import LONE_SURROGATES
 
 
 def column_hint(role: str, column: str, names: Collection[str]) -> str:

@@ -5,7 +5,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from electra_tf.util.content import LONE_SURROGATES
+from electra_tf.util.text_checks import LONE_SURROGATES
 from pretrain_data.corpus import blocks
 from pretrain_data.corpus.blocks import Block, read_blocks
 

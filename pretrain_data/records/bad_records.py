@@ -17,8 +17,8 @@ from electra_tf.text.framing import (
     NUM_SEGMENTS,
     SEGMENT_IDS,
 )
-from electra_tf.util.datasets import untuned
 from electra_tf.util.errors import UserError
+from electra_tf.util.untuned_datasets import untuned
 from pretrain_data.records.format import (
     RecordSpan,
     parse_records,

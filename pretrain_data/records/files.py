@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
-from electra_tf.util.datasets import untuned
 from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import pattern_of_files, split_patterns
 from electra_tf.util.paths import is_remote
+from electra_tf.util.untuned_datasets import untuned
 from pretrain_data.records import manifest as records_manifest
 from pretrain_data.records.bad_records import BAD_RECORD_ERRORS, diagnose_bad_record
 from pretrain_data.records.tfrecord_headers import plausible_records

@@ -4,7 +4,7 @@ import numpy as np
 
 from electra_tf.text.framing import INPUT_IDS, INPUT_MASK
 from electra_tf.util.console import discard
-from electra_tf.util.datasets import untuned
+from electra_tf.util.untuned_datasets import untuned
 from pretrain_data.records.files import DEFAULT_FLAG
 from pretrain_data.records.reader import read_pretraining_records
 

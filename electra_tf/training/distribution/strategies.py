@@ -23,9 +23,9 @@ from electra_tf.training.distribution.rendezvous import wait_for_workers
 from electra_tf.training.distribution.shards import DataShard
 from electra_tf.util.allocator import keep_freed_memory
 from electra_tf.util.console import warn_once
-from electra_tf.util.datasets import untuned, untuned_devices
 from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import suppress_native_stderr
+from electra_tf.util.untuned_datasets import untuned, untuned_devices
 
 # Settings that need not be the same for all workers; addresses are compared by themselves.
 _SETTINGS_OF_ONE_WORKER = ("task_index", "workers", "worker_timeout", "device", "num_gpus")

@@ -2,13 +2,13 @@
 
 from typing import BinaryIO
 
-from electra_tf.util.content import (
+from electra_tf.util.paths import AnyPath
+from electra_tf.util.text_checks import (
     HEAD_BYTES,
     ONLY_CARRIAGE_RETURNS,
     is_without_line_feeds,
     not_text,
 )
-from electra_tf.util.paths import AnyPath
 from pretrain_data.corpus.unreadable import FILE, UnreadableError
 
 

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from electra_tf.util.content import HEAD_BYTES, not_text
+from electra_tf.util.text_checks import HEAD_BYTES, not_text
 
 
 @pytest.mark.parametrize(
