@@ -1,7 +1,9 @@
-"""Every absl flag, one module per program or concern.
+"""Every absl flag, one module per program, and the programs themselves.
 
-`command_line` has what all programs do with a command line, and `remote` copies what flags name
-on remote file systems.
+`programs` has the body and the `--help` of each program, `hyperparameters` turns the fields of
+configurations into flags, which `reference` documents, and `records` finds the record files of
+a run. `command_line` has what all programs do with a command line, and `remote` copies what
+flags name on remote file systems.
 
 Nothing outside this package reads `FLAGS`: each module builds frozen
 dataclasses from the parsed flags and hands those to the libraries.
