@@ -75,7 +75,7 @@ class Objective:
         warn_of_unused_sampling(config, cls.has_generator)
         if not cls.has_discriminator and config.disc_weight != PretrainingConfig.disc_weight:
             warn_once(
-                f"no effect of --disc_weight={config.disc_weight:g}: "
+                f"--disc_weight={config.disc_weight:g} has no effect: "
                 f"--objective={config.objective} has no discriminator"
             )
         if cls.has_discriminator and not config.disc_weight:
@@ -94,9 +94,9 @@ class Objective:
             reason = f"--objective={config.objective} has no generator"
         _warn_of_unused_sizes(config, reason)
         if config.embedding_sharing != choices.SHARE_EMBEDDINGS:
-            warn_once(f"no effect of --embedding_sharing={config.embedding_sharing}: {reason}")
+            warn_once(f"--embedding_sharing={config.embedding_sharing} has no effect: {reason}")
         if cls.has_generator and config.gen_weight != PretrainingConfig.gen_weight:
-            warn_once(f"no effect of --gen_weight={config.gen_weight:g} on weights: {reason}")
+            warn_once(f"--gen_weight={config.gen_weight:g} does not affect weights: {reason}")
 
     @classmethod
     def unmasked_per_masked(cls, config: PretrainingConfig) -> float | None:
@@ -150,7 +150,7 @@ def _warn_of_unused_sizes(config: PretrainingConfig, reason: str) -> None:
         value = getattr(config, name)
         # 1 is what an encoder that both share has, so that is not worth a warning.
         if value not in (1, getattr(PretrainingConfig, name)):
-            warn_once(f"no effect of --{name}={value:g}: {reason}")
+            warn_once(f"--{name}={value:g} has no effect: {reason}")
 
 
 def refuse_zero_weights(weights: Mapping[str, float], trained: str) -> None:

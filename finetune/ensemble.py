@@ -121,8 +121,8 @@ def make_ensemble(
     chosen = list(trials[: config.ensemble_size])
     if len(chosen) < config.ensemble_size:
         warn_once(
-            f"--ensemble_size={config.ensemble_size}: only {len(chosen)} trials finished, and "
-            "are averaged"
+            f"--ensemble_size={config.ensemble_size}: only {len(chosen)} trials finished; "
+            "these are averaged"
         )
     ensemble = Ensemble(trainer, [each.run.model_dir for each in chosen])
     numbers = sorted(each.run.number for each in chosen)

@@ -40,7 +40,8 @@ Every hyperparameter is a flag (`--learning_rate=1e-3`) and a key of `--hparams`
 (`{"learning_rate": 1e-3}`, or the path of a `.json` file). Flags take precedence over
 `--hparams`, and a later flag over an earlier one, so a flag after `--flagfile` changes the
 recipe. A boolean flag is turned on by `--name` or `--name=true`, and off by `--noname` or
-`--name=false`. Dashes in the name of a flag are underscores: `--data-dir` is `--data_dir`.
+`--name=false`. Dashes and underscores in names of flags are equivalent: `--data-dir` is
+`--data_dir`.
 
 Every program has `--verbose`, which also prints TensorFlow's messages and the traceback of an
 error; programs that print progress have `--quiet`, which prints errors and warnings alone.
@@ -49,14 +50,14 @@ error; programs that print progress have `--quiet`, which prints errors and warn
 "influences" says what a change affects:
 
 - *training*: the trained weights. A resumed run refuses the change, unless
-  `--allow_changed_settings` names it; fine-tuning trains anew.
+  `--allow_changed_settings` names it; fine-tuning starts over.
 - *evaluation*: the reported values, but not the weights, unless the scores choose them
   (`--keep_best`).
 - *synonym*: another hyperparameter, which is compared instead.
 - –: neither.
 
-Records, vocabulary and word list are compared by content, wherever they are: a resumed run
-refuses other ones, unless `--allow_changed_settings` names `data`, `vocabulary` or `words`."""
+Records, vocabulary and word list are compared by content, not by path: a resumed run refuses
+different ones, unless `--allow_changed_settings` names `data`, `vocabulary` or `words`."""
 
 
 def reference() -> str:

@@ -6,17 +6,16 @@ from tests.test_layers import modules, tree
 
 
 def messages() -> list[tuple[str, str]]:
-    """Returns the place and the end of every message that a UserError is raised with."""
+    """Returns the place and the end of every message of a UserError or a warning."""
     found = []
     for module in sorted(modules()):
         for node in ast.walk(tree(module)):
             if (
-                isinstance(node, ast.Raise)
-                and isinstance(node.exc, ast.Call)
-                and ast.unparse(node.exc.func) == "UserError"
-                and node.exc.args
+                isinstance(node, ast.Call)
+                and ast.unparse(node.func) in ("UserError", "warn_once")
+                and node.args
             ):
-                message = node.exc.args[0]
+                message = node.args[0]
                 last = message.values[-1] if isinstance(message, ast.JoinedStr) else message
                 if isinstance(last, ast.Constant):
                     found.append((f"{module}:{node.lineno}", last.value))

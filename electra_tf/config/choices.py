@@ -82,8 +82,8 @@ def load(table: Mapping[str, str], name: str) -> Any:
     """
     if name not in table:
         raise UserError(
-            f"{name!r} is none of {', '.join(table)}: a choice of your own must be registered "
-            "in every program, before it is used"
+            f"{name!r} is not one of {', '.join(table)}: register a choice of your own in "
+            "every program, before using it"
         )
     return pkgutil.resolve_name(table[name])
 

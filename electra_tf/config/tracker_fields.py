@@ -36,6 +36,6 @@ class TrackerFields:
         """
         for name, project in self.trackers.items():
             warn_once(
-                f"--{name}={project} has no effect without training: the metrics are printed "
-                "and in the results alone"
+                f"--{name}={project} has no effect without training: the metrics are only "
+                "printed and written to the results"
             )

@@ -86,12 +86,13 @@ def warn_of_unused_sampling(config: PretrainingConfig, has_generator: bool) -> N
     if not has_generator:
         disallow = "--disallow_correct" if config.disallow_correct else None
         if unused := [setting for setting in (temperature, disallow) if setting]:
+            have = "has" if len(unused) == 1 else "have"
             warn_once(
-                f"no effect of {' and '.join(unused)}: --objective={config.objective} samples "
-                "no replacements"
+                f"{' and '.join(unused)} {have} no effect: --objective={config.objective} "
+                "samples no replacements"
             )
     elif temperature and config.generator_type == UNIFORM:
         warn_once(
-            f"no effect of {temperature}: tokens of --generator_type=uniform are equally "
+            f"{temperature} has no effect: tokens of --generator_type=uniform are equally "
             "likely at every temperature"
         )

@@ -111,7 +111,7 @@ def convert(
     left = _left_files(output, written)
     if left:
         warn_once(
-            f"--output={output} still has files of before, which are not part of the new "
+            f"--output={output} still has earlier files, which are not part of the new "
             f"model: {', '.join(left)}"
         )
     for note in notes:
@@ -216,8 +216,8 @@ def _warn_of_content(checkpoint: ModelCheckpoint, source: str) -> None:
     if broken:
         warn_once(
             f"{source} has numbers that are not finite (NaN or infinity) in {len(broken)} of "
-            f"{len(checkpoint.arrays)} arrays, such as {broken[0]}: they are converted as they "
-            "are"
+            f"{len(checkpoint.arrays)} arrays, such as {broken[0]}: they are converted "
+            "unchanged"
         )
     for task in checkpoint.description.tasks:
         repeated = [label for label, n in collections.Counter(task.labels).items() if n > 1]
@@ -311,7 +311,7 @@ def _with_vocabulary(
         if vocabulary and (other := describe_other_tokens(given, vocabulary)):
             warn_once(
                 f"--vocab_file={config.vocab_file} is not the vocabulary of {config.source}: "
-                f"{other}; these tokens get the embeddings of other ones"
+                f"{other}; these tokens get the embeddings of other tokens"
             )
         vocabulary = given
     if vocabulary is None:
@@ -320,7 +320,7 @@ def _with_vocabulary(
     try:
         parse_vocabulary(vocabulary, where, pathlib.Path(config.source))
     except UserError as error:
-        raise UserError(f"{error} Pass the model's vocabulary with --vocab_file") from error
+        raise UserError(f"{error}. Pass the model's vocabulary with --vocab_file") from error
     return dataclasses.replace(
         checkpoint, description=dataclasses.replace(description, vocabulary=vocabulary)
     )

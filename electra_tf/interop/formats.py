@@ -88,7 +88,7 @@ def make_format(name: str, families: Sequence[ModelFamily] = ()) -> CheckpointFo
         if format_class.name == name:
             return format_class(families)
     raise UserError(
-        f"{name!r} is no checkpoint format: choose {', '.join(format_names())}."
+        f"{name!r} is not a checkpoint format: choose {', '.join(format_names())}."
         f"{nearest_name_hint(name, format_names())}"
     )
 

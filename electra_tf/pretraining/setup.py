@@ -199,7 +199,7 @@ def require_same_stage(
     if len({step > end for end in ends}) > 1:
         raise UserError(
             f"The stage {now[-1].name} of --objective={config.objective} began after step "
-            f"{ends[0]}, and with the changed {', '.join(changed)} it would after step "
+            f"{ends[0]}, and with the changed {', '.join(changed)} it would begin after step "
             f"{ends[1]}. The run resumes from step {step}, which must be in the same stage"
         )
 

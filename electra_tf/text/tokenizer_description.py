@@ -241,7 +241,7 @@ def _warn_of_other_tokens(
     if other := describe_other_tokens(given, model):
         warn_once(
             f"--vocab_file={vocab_file} is not the model's vocabulary, {model_vocab_file}: "
-            f"{other}; these tokens get the embeddings of other ones"
+            f"{other}; these tokens get the embeddings of other tokens"
         )
 
 

@@ -107,9 +107,9 @@ def warn_of_lost_segments(name: str, rows: Sequence[Row], type_vocab_size: int) 
     count = sum(np.size(ids) > 0 and np.max(ids) >= type_vocab_size for ids in segments)
     if count:
         warn_once(
-            f"{name}: in {count:,} of {len(segments):,} sequences, tokens have segments of "
-            f"which the encoder has no embedding (type_vocab_size={type_vocab_size}); they "
-            "are read without"
+            f"{name}: in {count:,} of {len(segments):,} sequences, tokens have segments "
+            f"for which the encoder has no embedding (type_vocab_size={type_vocab_size}); "
+            "they get no segment embedding"
         )
 
 
@@ -251,7 +251,7 @@ def warn_of_single_label(name: str, label: str | None, count: int) -> None:
     if label is not None:
         warn_once(
             f"{name}: all {count:,} examples have the label {label}, so the scores do not "
-            "tell how well labels are told apart"
+            "show how well the model distinguishes labels"
         )
 
 

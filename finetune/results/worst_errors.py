@@ -52,4 +52,4 @@ def read_errors(path: str | os.PathLike) -> tuple[int, list[PredictionError]]:
                 raise TypeError
         return int(content["total"]), errors
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path} does not have the errors of run_finetuning.py") from error
+        raise UserError(f"{path} is not a file of errors of run_finetuning.py") from error

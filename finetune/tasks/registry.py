@@ -200,7 +200,7 @@ def task_class(kind: str) -> type[Task]:
     """
     if kind not in kinds_by_name():
         raise UserError(
-            f"the kind of task {kind!r} is none of {', '.join(kinds_by_name())}: one of your "
-            "own must be registered in every program, before it is used"
+            f"the kind of task {kind!r} is not one of {', '.join(kinds_by_name())}: register a "
+            "kind of your own in every program, before using it"
         )
     return pkgutil.resolve_name(kinds_by_name()[kind].task)

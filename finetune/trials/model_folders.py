@@ -241,7 +241,8 @@ def clear_folder(
     if hyperparameters["debug"] and has_own_checkpoint(folder) and not is_of_debug_run(folder):
         raise UserError(
             f"--debug would replace the model in {folder}, which was trained without it: pass "
-            "another --model_dir and --results_dir, or omit them, and it has folders of its own"
+            "another --model_dir and --results_dir, or omit both, so that it uses folders of "
+            "its own"
         )
     changes = changes_of_model(trial, hyperparameters, located)
     reasons = [change.describe() for change in changes]

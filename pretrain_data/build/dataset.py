@@ -146,16 +146,16 @@ def _no_text(manifest: records_manifest.Manifest, config: CorpusBuildConfig) -> 
         path, reason = next(iter(manifest.unreadable.items()))
         return UserError(
             f"The corpus in {config.corpus_name} contains no text: --skip_unreadable left out "
-            f"{len(manifest.unreadable):,} files and folders; {path} {reason}."
+            f"{len(manifest.unreadable):,} files and folders; {path} {reason}"
         )
     if not (manifest.num_lines or manifest.null_texts):
-        return UserError(f"The corpus in {config.corpus_name} contains no text: it is empty.")
+        return UserError(f"The corpus in {config.corpus_name} contains no text: it is empty")
     if num_nulls := sum(manifest.null_texts.values()):
         where = "--text_field, --text_column"
         what = f"{num_nulls:,} records have null as their text ({where})" + (
             f", and {what}" if manifest.num_lines else ""
         )
-    return UserError(f"The corpus in {config.corpus_name} contains no text: all of {what}.")
+    return UserError(f"The corpus in {config.corpus_name} contains no text: all of {what}")
 
 
 def _check_settings(config: CorpusBuildConfig) -> None:

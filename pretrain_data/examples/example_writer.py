@@ -91,9 +91,7 @@ class ExampleWriter:
             raise self._write_error(error) from error
 
     def _write_error(self, error: Exception) -> UserError:
-        return UserError(
-            f"Records cannot be written in {self._output_dir}: {reason_of(error)}."
-        )
+        return UserError(f"Records cannot be written in {self._output_dir}: {reason_of(error)}")
 
 
 class ExampleSerializer:

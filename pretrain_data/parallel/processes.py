@@ -127,7 +127,7 @@ def _lost(process: multiprocessing.Process) -> UserError:
         ended = f"was killed by {signal.Signals(-status).name}"
     return UserError(
         f"A process of the build {ended}. If the system was out of memory, reduce "
-        "--num-processes."
+        "--num-processes"
     )
 
 

@@ -61,7 +61,7 @@ def warn_of_unlisted(files: Sequence[str], manifests: Mapping[str, Manifest | No
             warn_once(
                 f"{len(unlisted):,} of {len(inside):,} files {are} not listed in the "
                 f"{FILE_NAME} beside them and {are} read with the others: {first}. Remove "
-                "what is left of another build."
+                "what is left of another build"
             )
 
 

@@ -145,7 +145,7 @@ def _choose_gpus(config: DistributionConfig) -> int:
         warn_once(
             "This machine has an NVIDIA GPU, but TensorFlow does not find it and uses the CPU. "
             "Run pip install 'tensorflow[and-cuda]'; --verbose prints what is missing, and "
-            "--device=cpu hides this warning."
+            "--device=cpu hides this warning"
         )
     chosen = gpus[: config.num_gpus]
     if len(chosen) < len(gpus):

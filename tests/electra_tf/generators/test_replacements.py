@@ -82,44 +82,44 @@ def test_a_schedule_of_the_temperature_needs_probabilities_that_differ(make_conf
     [
         (
             {"objective": "mlm", "temperature": 2.0, "disallow_correct": True},
-            "no effect of --temperature=2 and --disallow_correct: --objective=mlm samples no",
+            "--temperature=2 and --disallow_correct have no effect: --objective=mlm samples no",
         ),
         (
             {"generator_type": "uniform", "temperature": 0.5},
-            "no effect of --temperature=0.5: tokens of --generator_type=uniform are equally",
+            "--temperature=0.5 has no effect: tokens of --generator_type=uniform are equally",
         ),
         ({"objective": "mlm"}, None),
         ({"temperature": 2.0, "disallow_correct": True}, None),
         ({"generator_type": "uniform", "disallow_correct": True}, None),
         (
             {"generator_type": "uniform", "embedding_sharing": "none"},
-            "no effect of --embedding_sharing=none: --generator_type=uniform has no weights",
+            "--embedding_sharing=none has no effect: --generator_type=uniform has no weights",
         ),
         (
             {"objective": "mlm", "embedding_sharing": "all"},
-            "no effect of --embedding_sharing=all: --objective=mlm has no generator",
+            "--embedding_sharing=all has no effect: --objective=mlm has no generator",
         ),
         (
             {"generator_type": "uniform", "gen_weight": 2.0},
-            "no effect of --gen_weight=2 on weights: --generator_type=uniform has no weights",
+            "--gen_weight=2 does not affect weights: --generator_type=uniform has no weights",
         ),
         ({"objective": "mlm", "gen_weight": 2.0}, None),
         (
             {"objective": "replace_mlm", "disc_weight": 2.0},
-            "no effect of --disc_weight=2: --objective=replace_mlm has no discriminator",
+            "--disc_weight=2 has no effect: --objective=replace_mlm has no discriminator",
         ),
         ({"disc_weight": 2.0}, None),
         (
             {"objective": "mlm", "generator_hidden_size": 0.5},
-            "no effect of --generator_hidden_size=0.5: --objective=mlm has no generator",
+            "--generator_hidden_size=0.5 has no effect: --objective=mlm has no generator",
         ),
         (
             {"generator_type": "unigram", "generator_layers": 0.5},
-            "no effect of --generator_layers=0.5: --generator_type=unigram has no weights",
+            "--generator_layers=0.5 has no effect: --generator_type=unigram has no weights",
         ),
         (
             {"embedding_sharing": "all", "generator_layers": 0.5},
-            "no effect of --generator_layers=0.5: --embedding_sharing=all has one encoder",
+            "--generator_layers=0.5 has no effect: --embedding_sharing=all has one encoder",
         ),
         ({"embedding_sharing": "all", "generator_hidden_size": 1}, None),
         ({"embedding_sharing": "none", "generator_hidden_size": 0.5}, None),
@@ -132,7 +132,7 @@ def test_settings_without_effect_are_warned_of(make_config, settings, warning, c
     assert not capsys.readouterr().err
     model_class(config).warn_of_unused(config)
     said = capsys.readouterr().err
-    assert ("no effect" in said) == (warning is not None)
+    assert bool(said) == (warning is not None)
     assert (warning or "") in said
 
 

@@ -24,5 +24,5 @@ def test_the_errors_of_the_highest_loss_are_kept(tmp_path):
     damaged = PredictionError("x", "a", ["b"], "high")._asdict()
     for content in ({"errors": [{}]}, {"total": 1, "errors": [damaged]}):
         path.write_text(json.dumps(content))
-        with pytest.raises(UserError, match=r"errors\.json does not have the errors"):
+        with pytest.raises(UserError, match=r"errors\.json is not a file of errors"):
             read_errors(path)

@@ -149,7 +149,7 @@ def test_flags_describe_a_single_task(make_config, names, specs, count):
 
 def test_kinds_that_are_not_registered_are_named():
     with pytest.raises(
-        UserError, match="the kind of task 'counting' is none of classification"
+        UserError, match="the kind of task 'counting' is not one of classification"
     ):
         task_class("counting")
 
