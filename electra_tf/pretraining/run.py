@@ -44,6 +44,7 @@ from electra_tf.pretraining.phases import (
 from electra_tf.pretraining.records import PretrainingRecords
 from electra_tf.pretraining.run_description import (
     describe_held_out,
+    describe_other_parts,
     describe_run,
     warn_of_trained_on,
 )
@@ -152,7 +153,7 @@ def _train(
     model, optimizer, step, checkpoints = start[:4]
     first_step = int(step.numpy())
     describe_run(config, model, vocabulary, records, eval_records, context, print_fn)
-    _describe_start(config, start, records, print_fn)
+    _describe_start(config, start, records, context, print_fn)
     if workers.is_chief:
         warn_of_other_held_out(start.changes, first_step)
     if first_step >= config.num_train_steps:
@@ -253,14 +254,19 @@ def _load_start(
 
 
 def _describe_start(
-    config: PretrainingConfig, start: _Start, records: PretrainingRecords, print_fn: PrintFn
+    config: PretrainingConfig,
+    start: _Start,
+    records: PretrainingRecords,
+    context: DistributionContext,
+    print_fn: PrintFn,
 ) -> None:
     """Prints the checkpoint of a resumed run, its changes, and where its reading continues."""
     step, changes = int(start.step.numpy()), start.changes
+    parts = describe_other_parts(config, context) if start.resumed else []
     if start.resumed:
         print_fn(f"Resuming from {start.checkpoints.latest}, step {step}.")
     moved = describe_moved_position(config, start.model.stages(), changes, step, records)
-    for line in (*start.unrecorded, *describe_changes(changes), *moved):
+    for line in (*start.unrecorded, *describe_changes(changes), *moved, *parts):
         print_fn(line)
 
 

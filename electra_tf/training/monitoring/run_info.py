@@ -23,6 +23,8 @@ SENTENCES_FILE = "sentences.jsonl"
 RUN_INFO_FILE = "run_info.json"
 # Keys of the file.
 ENVIRONMENT, DATA = "environment", "data"
+# In the environment: into how many parts a batch is divided, which dropout depends on.
+PARTS = "parts of a batch"
 # Statistics of the data.
 STATISTICS = ("unigram_accuracy", "unknown_share")
 # How fast training is, in the log beside the metrics; tokens are counted with padding.
@@ -34,7 +36,10 @@ _PACKAGES = ("tensorflow", "keras", "numpy")
 
 
 def write_run_info(
-    model_dir: str, devices: Sequence[str], data: Mapping[str, float] | None = None
+    model_dir: str,
+    devices: Sequence[str],
+    data: Mapping[str, float] | None = None,
+    num_parts: int | None = None,
 ) -> None:
     """Writes what a run runs on, and statistics of its data.
 
@@ -42,6 +47,7 @@ def write_run_info(
         model_dir: folder of the run.
         devices: names of the devices.
         data: statistics of a sample of the records; None keeps those of the file.
+        num_parts: into how many parts a batch is divided; None does not record it.
     """
     path = os.path.join(model_dir, RUN_INFO_FILE)
     if data is None:
@@ -52,6 +58,7 @@ def write_run_info(
         "system": platform.platform(),
         "CPU cores": os.cpu_count(),
         "devices": ", ".join(devices),
+        **({} if num_parts is None else {PARTS: num_parts}),
     }
     write_atomically(path, to_json({ENVIRONMENT: environment, DATA: dict(data)}))
 

@@ -231,6 +231,22 @@ def test_a_resumed_run_tells_that_it_is_evaluated_on_other_records(
     assert recorded == held_out_records(config).fingerprint(16)
 
 
+def test_a_resumed_run_tells_that_a_batch_has_other_parts(make_config, run_of_two_steps):
+    """Such as on a machine with more cores: dropout draws other numbers there."""
+    config = make_config(num_train_steps=3, allow_changed_settings=("num_train_steps",))
+    shutil.copytree(run_of_two_steps, config.model_dir)
+    path = pathlib.Path(config.model_dir, "run_info.json")
+    info = json.loads(path.read_text())
+    now = info["environment"]["parts of a batch"]
+    info["environment"]["parts of a batch"] = now + 1
+    path.write_text(json.dumps(info))
+    lines: list[str] = []
+    pretraining_runs.train(config, lines.append)
+    (line,) = [line for line in lines if line.startswith("Parts:")]
+    assert f"a batch is computed in {now}, in {now + 1} before: dropout draws other" in line
+    assert read_run_info(config.model_dir)["environment"]["parts of a batch"] == now
+
+
 def test_statistics_of_changed_data_are_those_of_the_new_data(
     make_config, tmp_path, run_of_two_steps
 ):
