@@ -91,6 +91,7 @@ def mask(
         require_positions(order.priority, candidates, f"{name}: priority")
         if order.units is not None:
             require_positions(order.units, candidates, f"{name}: units")
+        order = order._replace(priority=_above_other_positions(order.priority))
         positions, wanted = _first_in_order(order, candidates, wanted, slots)
     weights = tf.cast(tf.range(slots)[None, :] < wanted[:, None], tf.float32)
     used = tf.cast(weights, tf.int32)
@@ -109,6 +110,15 @@ def mask(
         masked_lm_ids=ids,
         masked_lm_weights=weights,
     )
+
+
+def _above_other_positions(priority: tf.Tensor) -> tf.Tensor:
+    """Returns priorities, of which -inf and NaN are as low as that of a candidate may be.
+
+    Otherwise [SEP] or padding, whose priority is the lowest number, would come before these.
+    """
+    lowest = priority.dtype.min / 2
+    return tf.where(priority >= lowest, priority, lowest)
 
 
 def _first_in_order(

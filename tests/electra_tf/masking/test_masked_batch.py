@@ -152,3 +152,29 @@ def test_an_order_that_is_not_of_every_position_is_refused(priority, units, mess
 
     with pytest.raises(ValueError, match=message):
         masked(rows([8, 20]), strategy=Order(NoHparams(), None))
+
+
+@pytest.mark.parametrize("units", [False, True])
+@pytest.mark.parametrize("lowest", [-np.inf, np.nan, np.float32(np.finfo(np.float32).min)])
+def test_candidates_of_the_lowest_priority_come_before_special_tokens_and_padding(
+    lowest, units
+):
+    class EveryThird(MaskingStrategy):
+        """Gives most positions, candidates or not, no priority."""
+
+        def order(self, input_ids, *_: object) -> MaskingOrder:
+            numbers = tf.range(tf.shape(input_ids)[1])[None] + 0 * input_ids
+            priority = tf.where(numbers % 3 == 1, 1.0, lowest)
+            return MaskingOrder(priority, numbers if units else None)
+
+    inputs = rows([20])
+    result = masked(
+        inputs,
+        mask_prob=0.5,
+        max_predictions_per_seq=10,
+        strategy=EveryThird(NoHparams(), None),
+    )
+    positions = result.masked_lm_positions.numpy()[0]
+    assert np.sum(result.masked_lm_weights) == 10
+    assert set(positions[:6]) == {1, 4, 7, 10, 13, 16}
+    assert np.all(inputs.input_ids.numpy()[0][positions] >= 10)
