@@ -126,7 +126,7 @@ def _refuse_other_optimizer(changes: Sequence[Change]) -> None:
         scaled = "mixed_float16" in (change.recorded, change.given)
         if change.name == "optimizer" or (change.name == "precision" and scaled):
             raise UserError(
-                f"The checkpoint has the state of another optimizer ({change.describe()}): "
+                f"The checkpoint has no state of this optimizer ({change.describe()}): "
                 "restore the setting, or start a new run (another --model_name) from its "
                 "weights with --init_checkpoint"
             )

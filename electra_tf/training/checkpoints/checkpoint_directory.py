@@ -238,8 +238,8 @@ class CheckpointDirectory:
         ):
             raise UserError(
                 f"The checkpoint {prefix} has no state of an optimizer, as after a conversion, "
-                "so no run resumes from it: start a new one (another --model_name) from its "
-                f"weights with --init_checkpoint={self.directory}"
+                "so no run resumes from it: train in another folder, from its weights with "
+                f"--init_checkpoint={self.directory}"
             )
 
 

@@ -163,7 +163,9 @@ def test_changes_that_no_checkpoint_can_follow_are_refused(make_config, before, 
     (name,) = {*before, *now}
     config = make_config(allow_changed_settings=(name,), **now)
     record(config, **dataclasses.asdict(make_config(**before)))
-    with pytest.raises(UserError, match=rf"another optimizer \({name}.*--init_checkpoint"):
+    with pytest.raises(
+        UserError, match=rf"no state of this optimizer \({name}.*--init_checkpoint"
+    ):
         changes_of_resumed_run(config, dataclasses.asdict(config))
     # Weights are float32 either way.
     config = make_config(precision="mixed_bfloat16", allow_changed_settings=("precision",))
