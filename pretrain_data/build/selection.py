@@ -2,9 +2,11 @@
 
 A first pass hashes the documents of all units; the fates follow from the hashes, so a document
 has the same one whatever the number of processes. A hash covers the lines of the
-document that are not blank. Near duplicates are found by signatures of the same pass.
+document that are not blank, without what only the format of a text file adds: a byte order
+mark, and the CR of CR LF. Near duplicates are found by signatures of the same pass.
 """
 
+import codecs
 import dataclasses
 import hashlib
 from array import array
@@ -133,12 +135,16 @@ class _Scan:
                 if not is_blank(block, i):
                     self.add_line(block.lines[i], i != incomplete)
             if ends:
+                # The last line of a record has no end of line.
+                if block.document_ends and stop > start and not is_blank(block, stop - 1):
+                    self._length -= 1
                 self.end_document()
 
     def add_line(self, line: str, complete: bool) -> None:
-        content = line.encode() + b"\n" * complete
-        self._hash.update(content)
-        self._length += len(content)
+        content = line.encode()
+        text = content if self._length else content.removeprefix(codecs.BOM_UTF8)
+        self._hash.update(text.removesuffix(b"\r") + b"\n" if complete else text)
+        self._length += len(content) + complete
         if self._signer is not None:
             self._signer.add_line(line, complete)
 

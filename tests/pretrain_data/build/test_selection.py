@@ -109,6 +109,37 @@ def test_the_first_of_equal_documents_is_kept(tmp_path):
     assert fates(path, 0.5, "exact") == b""
 
 
+def test_a_document_is_the_same_in_every_text_file_and_record(tmp_path):
+    """Else a copy that an editor has saved would be trained on, and the other held out."""
+    documents = ["one\ntwo\n\n", "three\n\n"]
+    text = "".join(documents)
+    (tmp_path / "a.txt").write_text(text)
+    (tmp_path / "b.txt").write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    records = ["one\ntwo", "three\n", "one\r\ntwo\r\n", "\ufeffthree"]
+    lines = [json.dumps({"text": each}) + "\n" for each in records]
+    (tmp_path / "c.jsonl").write_text("".join(lines))
+    once = bytes([TRAINED_ON] * 2)
+    assert fates(tmp_path, deduplicate="exact") == once + bytes([DUPLICATE] * 6)
+    # Other white space is text.
+    (tmp_path / "d.txt").write_text("one \ntwo\n")
+    assert fates(tmp_path, deduplicate="exact")[-1:] == bytes([TRAINED_ON])
+
+
+def test_the_size_of_documents_is_that_in_their_file(tmp_path):
+    """A record has no end of line after its last line."""
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfone\r\ntwo\n\nthree\n")
+    long = "word " * 300_000  # in several blocks
+    texts = ["one\ntwo", "three\n", "", "\u4e00\n\n", long, "\n"]
+    lines = [json.dumps({"text": each}) + "\n" for each in texts]
+    (tmp_path / "b.jsonl").write_text("".join(lines))
+    units = [Unit(0, find_inputs([str(tmp_path)]).parts)]
+    config = CorpusBuildConfig(None, tmp_path, tmp_path)
+    (hashes,) = scan_documents(ScanJob(0, units, config), lambda counts: None)
+    sizes = [3 + 5 + 4, 6, *(len(text.encode()) for text in texts if text.strip())]
+    sizes[4] -= 1  # its second end of line ends a blank line
+    assert hashes.text_bytes.tolist() == sizes
+
+
 def test_similar_documents_are_left_out_whatever_the_number_of_processes(tmp_path):
     pytest.importorskip("datasketch", reason="needs electra-tf[corpus]")
     rng = random.Random(0)
