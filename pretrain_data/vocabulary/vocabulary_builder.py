@@ -6,6 +6,7 @@ import pathlib
 import re
 import shlex
 import time
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 
 from electra_tf.text.tokenizer import MAX_CODE_POINTS_PER_WORD
@@ -31,7 +32,8 @@ from pretrain_data.vocabulary.word_pieces import learn_pieces, sentencepiece
 
 OUTPUT_FLAG = "--output-file"
 REPORT_FLAG = "--report"
-# A share of words that stripping accents damages from which it is worth a warning.
+# A share of words, those that stripping accents damages or those that are written in two ways,
+# from which it is worth a warning.
 _WARNED_SHARE = 0.01
 # Scripts in which it does so: the words, their characters, and what it does.
 _DAMAGED_SCRIPTS = (
@@ -90,6 +92,7 @@ def build_vocabulary(
         raise UserError(f"The corpus in {config.corpus_name} contains no words")
     print_fn(f"{sum(word_counts.values()):,} words, {len(word_counts):,} of them distinct.")
     _warn_of_lost_letters(config, word_counts, print_fn)
+    _warn_of_two_spellings(word_counts, print_fn)
     pieces = learn_pieces(
         word_counts, config.vocab_size, print_fn, character_coverage=config.character_coverage
     )
@@ -192,6 +195,27 @@ def _warn_of_lost_letters(
                 f"Warning: {share:.0%} of the words are {name}, and stripping accents "
                 f"{effect}: pass --no-strip-accents."
             )
+
+
+def _warn_of_two_spellings(
+    word_counts: Mapping[str, int], print_fn: Callable[[str], None]
+) -> None:
+    """Warns of the same words in composed and decomposed characters (Unicode's NFC and NFD).
+
+    They have different tokens. Stripping accents decomposes all words before it.
+    """
+    num_twice = 0
+    for word, count in word_counts.items():
+        composed = unicodedata.normalize("NFC", word)
+        if composed != word:
+            num_twice += min(count, word_counts.get(composed, 0))
+    share = 2 * num_twice / sum(word_counts.values())
+    if share >= _WARNED_SHARE:
+        print_fn(
+            f"Warning: {share:.0%} of the words are written in two ways, with composed and "
+            "with decomposed characters, and get different tokens: convert all text of the "
+            "model to NFC, for instance with uconv -x any-nfc."
+        )
 
 
 def _check_output_file(config: VocabularyBuildConfig) -> None:

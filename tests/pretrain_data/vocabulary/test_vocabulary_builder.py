@@ -11,6 +11,7 @@ import shlex
 import shutil
 import sys
 import types
+import unicodedata
 from collections import Counter
 
 import pytest
@@ -183,6 +184,29 @@ def test_letters_that_stripping_accents_would_damage_are_named(text_dir, text, s
             build_vocabulary(config, messages.append)
         warned = [f"words are {script}, and" in m and "-strip-accents" in m for m in messages]
         assert any(warned) == strip_accents
+
+
+@pytest.mark.parametrize(
+    ("settings", "warns"),
+    [
+        ({"strip_accents": False}, True),
+        ({"do_lower_case": False}, True),
+        ({}, False),  # both become the same
+    ],
+)
+def test_words_in_composed_and_decomposed_characters_are_told(text_dir, settings, warns):
+    composed = "\u00e9t\u00e9 \ud55c\uad6d \u3067"
+    decomposed = unicodedata.normalize("NFD", composed)
+    mixed = f"{composed} {decomposed}"
+    for text in (mixed, composed, decomposed):
+        (text_dir / "b.txt").write_text(f"{text}\n" * 40, encoding="utf-8")
+        messages: list[str] = []
+        config = VocabularyBuildConfig(
+            text_dir, text_dir.parent / "v.txt", 60, overwrite=True, **settings
+        )
+        build_vocabulary(config, messages.append)
+        warned = [message for message in messages if "written in two ways" in message]
+        assert bool(warned) == (warns and text is mixed)
 
 
 def test_same_text_gives_the_same_file_whatever_the_order(text_dir):
