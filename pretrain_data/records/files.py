@@ -4,7 +4,8 @@ import concurrent.futures
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 
 import tensorflow as tf
 
@@ -22,6 +23,9 @@ _COUNT_BATCH = 1024
 _FILES_COUNTED_AT_ONCE = 8
 _FINGERPRINT_BYTES = 4096
 _HASHED_BYTES = 1 << 22
+# Around the path of a changed file in TensorFlow's messages.
+_CHANGED = "|changed|"
+_CHANGED_PATH = re.compile(rf"{re.escape(_CHANGED)}(.*?){re.escape(_CHANGED)}", re.DOTALL)
 
 
 def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -> list[str]:
@@ -90,6 +94,22 @@ def fingerprint(files: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
+def changes_of(files: Sequence[str]) -> Callable[[str], None]:
+    """Returns a function that raises ValueError if one of the local files is another by then.
+
+    `locate_bad_records` turns its error into a message. Remote files are not compared.
+    """
+    now = {path: fingerprint([path]) for path in files if not is_remote(path)}
+
+    def check(path: str) -> None:
+        with contextlib.suppress(UserError):  # it cannot be read any more
+            if now.get(path) in (None, fingerprint([path])):
+                return
+        raise ValueError(f"{_CHANGED}{path}{_CHANGED}")
+
+    return check
+
+
 def file_size(path: str) -> int:
     """Returns the size of a file in bytes."""
     return tf.io.gfile.stat(path).length
@@ -153,11 +173,17 @@ def locate_bad_records(
         vocab_size: upper bound of the ids; None checks no ids.
 
     Raises:
-        UserError: a record is damaged.
+        UserError: a record is damaged, or the file is not that of `changes_of` any more.
     """
     try:
         yield
     except BAD_RECORD_ERRORS as error:
+        if changed := _CHANGED_PATH.search(str(error)):
+            raise UserError(
+                f"{flag}: {changed[1]} has been removed or replaced while it was read: restore "
+                "it, and run the same command again, which resumes from the last checkpoint. "
+                "New records are for a new run"
+            ) from error
         files = find_record_files(patterns, flag)
         bad_record = diagnose_bad_record(files, seq_length, vocab_size)
         if bad_record is None:

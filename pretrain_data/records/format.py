@@ -1,6 +1,8 @@
 """The authors' record format: reading and parsing serialized records."""
 
 import dataclasses
+import functools
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -60,16 +62,27 @@ def parse_records(
 
 
 def read_span(
-    path: str | tf.Tensor, offset: int | tf.Tensor, count: int | tf.Tensor
+    path: str | tf.Tensor,
+    offset: int | tf.Tensor,
+    count: int | tf.Tensor,
+    check: Callable[[str], None] | None = None,
 ) -> tf.data.Dataset:
     """Reads `count` serialized records (-1: all) of a file, starting at a byte offset.
 
     Reading raises InvalidArgumentError if one of them is longer than the rest of the file.
+
+    Args:
+        path: the file.
+        offset: byte offset of the first record.
+        count: number of records.
+        check: called with a path that is a tensor before the file is opened; its ValueError
+            becomes an InvalidArgumentError.
     """
     if isinstance(path, str):
         check_lengths(path, offset, count)
     else:
-        path = tf.numpy_function(_checked_path, [path, offset, count], tf.string)
+        checked = functools.partial(_checked_path, check)
+        path = tf.numpy_function(checked, [path, offset, count], tf.string)
         path = tf.ensure_shape(path, [])
     if isinstance(offset, int) and offset == 0:
         return tf.data.TFRecordDataset(path, buffer_size=_READ_BYTES).take(count)
@@ -89,6 +102,10 @@ def read_span(
     return offsets.flat_map(from_offset).take(count)
 
 
-def _checked_path(path: bytes, offset: np.int64, count: np.int64) -> bytes:
+def _checked_path(
+    check: Callable[[str], None] | None, path: bytes, offset: np.int64, count: np.int64
+) -> bytes:
+    if check is not None:
+        check(path.decode())
     check_lengths(path.decode(), int(offset), int(count))
     return path

@@ -14,7 +14,12 @@ from electra_tf.training.distribution.shards import UNSHARDED, DataShard
 from electra_tf.util.errors import UserError
 from pretrain_data.records.bad_records import scan_good_records
 from pretrain_data.records.checks import find_checked_record_files
-from pretrain_data.records.files import DEFAULT_FLAG, built_counts, count_records_by_file
+from pretrain_data.records.files import (
+    DEFAULT_FLAG,
+    built_counts,
+    changes_of,
+    count_records_by_file,
+)
 from pretrain_data.records.format import RecordSpan, parse_records, read_span
 
 # Part of the order of the examples, so it does not depend on the machine.
@@ -53,7 +58,7 @@ def read_pretraining_records(
         skip_bad_records: skip and report damaged records, at the cost of reading all files
             once beforehand. Otherwise reading fails with one of
             `bad_records.BAD_RECORD_ERRORS`, and `bad_records.diagnose_bad_record` locates
-            the damage.
+            the damage. So it does if a file is opened that is not the same any more.
         vocab_size: upper bound of the ids; a record with others is a damaged one.
         start_example: number of examples already read by all workers.
         repeat: repeat forever; batches may span epochs. Otherwise every record is read once.
@@ -95,10 +100,12 @@ def read_pretraining_records(
     first_epoch, position = 0, start_example
     if repeat and start_example:
         first_epoch, position = divmod(start_example, num_records)
+    # Files are opened again in every epoch.
+    check = changes_of(files)
     epochs = tf.data.Dataset.range(first_epoch, tf.int64.max if repeat else first_epoch + 1)
     records = epochs.flat_map(
         lambda epoch: _epoch_records(
-            spans, seed, epoch, shuffle_buffer_size, deterministic, part
+            spans, seed, epoch, shuffle_buffer_size, deterministic, part, check
         )
     )
     batches = _batches_of_shard(records.skip(position), batch_size, shard, repeat)
@@ -195,6 +202,7 @@ def _epoch_records(
     shuffle_buffer_size: int,
     deterministic: bool,
     part: _Part | None,
+    check: Callable[[str], None],
 ) -> tf.data.Dataset:
     """The serialized records of one epoch, or of a worker's part of it.
 
@@ -222,7 +230,8 @@ def _epoch_records(
         order, _ = tf.unique(tf.gather(indices.value_rowids(), overlapping))
 
     def read(span: tf.Tensor) -> tf.data.Dataset:
-        return read_span(paths[span], offset_of(span), ends[span]).skip(starts[span])
+        records = read_span(paths[span], offset_of(span), ends[span], check)
+        return records.skip(starts[span])
 
     def read_file(file: tf.Tensor) -> tf.data.Dataset:
         if set(lengths) == {1}:

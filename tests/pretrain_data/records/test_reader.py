@@ -1,6 +1,7 @@
 """The order of examples, and reading taken up again."""
 
 import dataclasses
+import itertools
 import json
 
 import numpy as np
@@ -14,13 +15,16 @@ from electra_tf.util.seals import without_seal
 from pretrain_data.records.files import (
     count_records_by_file,
     find_record_files,
+    locate_bad_records,
 )
 from pretrain_data.records.reader import read_pretraining_records
 from tests.pretrain_data.records.shards import (
     LENGTH,
+    SHARDS,
     SHUFFLED,
     TOTAL,
     read,
+    write_shard,
 )
 
 
@@ -136,3 +140,37 @@ def test_shards_read_once_are_padded_and_divided_by_record(records):
     by_file = dataclasses.replace(shard, by=BY_FILE)
     with pytest.raises(ValueError, match="Reading once is sharded by record"):
         read_pretraining_records(**given, shard=by_file, pad_last_batch=True)
+
+
+@pytest.mark.parametrize("settings", [SHUFFLED, {}, SHUFFLED | {"skip_bad_records": True}])
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_files_that_change_between_epochs_are_refused(records, tmp_path, settings, is_replaced):
+    """A run would go on with other data, or end with a traceback."""
+    settings = {"max_seq_length": LENGTH, "batch_size": 4} | settings
+    batches = iter(read_pretraining_records(records, **settings))
+    for _ in range(2):
+        next(batches)
+    changed = tmp_path / "data-3"
+    if is_replaced:  # by as many records, of the same size
+        write_shard(changed, range(200, 200 + SHARDS[3]))
+    else:
+        changed.unlink()
+
+    def read_on() -> None:
+        with locate_bad_records(records, "--pretrain_tfrecords", LENGTH):
+            for _ in range(3 * TOTAL):
+                next(batches)
+
+    message = rf"^--pretrain_tfrecords: {changed} has been removed or replaced while it was"
+    with pytest.raises(UserError, match=message):
+        read_on()
+
+
+def test_a_file_may_be_moved_or_written_again_with_the_same_records(records, tmp_path):
+    dataset = read_pretraining_records(records, max_seq_length=LENGTH, batch_size=4)
+    batches = dataset.as_numpy_iterator()
+    next(batches)
+    (tmp_path / "copy").write_bytes((tmp_path / "data-0").read_bytes())
+    (tmp_path / "copy").replace(tmp_path / "data-0")
+    ids = [i for batch in itertools.islice(batches, 30) for i in batch["input_ids"][:, 0]]
+    assert ids == [10 + (4 + k) % TOTAL for k in range(120)]
