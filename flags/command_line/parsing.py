@@ -1,5 +1,6 @@
 """Parses a command line: spellings of flags, and messages on those that are wrong."""
 
+import itertools
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,8 @@ from flags.command_line.recipe_files import find_flagfiles
 
 # Comments after a value in a flag file, which shells would remove.
 _COMMENT = re.compile(r"\S\s+#")
+# Flags of several files, which are separated by commas.
+_FILES = ("eval_tfrecords", "input", "pretrain_tfrecords", "report")
 _BOOLEAN_VALUES = ("true", "false", "t", "f", "1", "0")
 
 
@@ -62,7 +65,9 @@ def parse(
         UserError: an unknown flag (the message suggests the nearest name), or an invalid or
             missing value.
     """
-    normalized = find_flagfiles(normalize_arguments(arguments[1:], aliases))
+    normalized = normalize_arguments(arguments[1:], aliases)
+    _warn_of_repeated_files(normalized, flag_values)
+    normalized = find_flagfiles(normalized)
     normalized = [arguments[0], *_join_boolean_values(normalized, flag_values)]
     try:
         rest = flag_values(normalized)
@@ -83,6 +88,28 @@ def parse(
                 "file, a comment is a line of its own"
             )
     return rest
+
+
+def _warn_of_repeated_files(arguments: Sequence[str], flag_values: flags.FlagValues) -> None:
+    """Warns of files on the command line that are not read, since the flag is given again."""
+    for name in _FILES:
+        if name not in flag_values or flag_values[name].boolean:
+            continue
+        given = []
+        for argument, following in itertools.zip_longest(
+            arguments, arguments[1:], fillvalue=""
+        ):
+            if argument == "--":
+                break
+            flag, equals, value = argument.partition("=")
+            if flag == f"--{name}":
+                given.append(value if equals else following)
+        if len(set(given)) > 1:
+            warn_once(
+                f"--{name} is given {len(given)} times, and the last one counts: "
+                f"{', '.join(given[:-1])} is not read. To read all, separate them with commas: "
+                f"--{name}={','.join(given)}"
+            )
 
 
 def _join_boolean_values(arguments: Sequence[str], flag_values: flags.FlagValues) -> list[str]:

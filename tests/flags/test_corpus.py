@@ -135,3 +135,23 @@ def test_the_corpus_is_one_of_two_flags():
     for arguments in ([], ["--input=a", "--corpus-dir=b"]):
         with pytest.raises(UserError, match="exactly one of --input and --corpus-dir"):
             text_settings(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "warning"),
+    [
+        (
+            ["--input=a.jsonl", "--input", "b.jsonl"],
+            "--input is given 2 times, and the last one counts: a.jsonl is not read. To read "
+            "all, separate them with commas: --input=a.jsonl,b.jsonl",
+        ),
+        (["--input", "a.jsonl", "--input=a.jsonl"], ""),
+        (["--input=a.jsonl", "--seed=1", "--seed=2"], ""),
+    ],
+)
+def test_files_of_a_flag_that_is_given_again_are_told(arguments, warning, capsys):
+    flag_values = absl_flags.FlagValues()
+    corpus.define_corpus_flags(flag_values)
+    required = ["program", "--vocab-file=v.txt", "--output-dir=o"]
+    parsing.parse([*required, *arguments], corpus.ALIASES, flag_values)
+    assert capsys.readouterr().err == (f"warning: {warning}\n" if warning else "")
