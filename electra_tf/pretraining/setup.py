@@ -38,7 +38,10 @@ from electra_tf.training.checkpoints.authors_files import (
     has_own_checkpoint,
 )
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
-from electra_tf.training.checkpoints.checkpoint_files import CHECKPOINT_NAME
+from electra_tf.training.checkpoints.checkpoint_files import (
+    CHECKPOINT_NAME,
+    warn_of_lost_checkpoints,
+)
 from electra_tf.training.distribution.context import DistributionContext
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.monitoring.health import facts_of
@@ -167,6 +170,7 @@ def restore(
         return False
     if checkpoints.resume():
         return True
+    warn_of_lost_checkpoints(config.model_dir)
     if config.init_checkpoint:
         initialize_from_checkpoint(
             config.init_checkpoint,

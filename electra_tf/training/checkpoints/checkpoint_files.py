@@ -100,6 +100,17 @@ def newest_whole(folder: str, stem: str | None = CHECKPOINT_NAME) -> str | None:
     )
 
 
+def warn_of_lost_checkpoints(folder: str) -> None:
+    """Warns if the `checkpoint` file of a folder without checkpoints names one."""
+    named, _ = _named_by_state(folder)
+    if named is not None:
+        warn_once(
+            f"{os.path.join(folder, STATE_FILE)} names {named}, but there is no checkpoint in "
+            f"{folder}: training starts from the first step, and the log begins again. To "
+            "resume instead, stop it and restore the files of the checkpoint"
+        )
+
+
 def checkpoint_names(folder: str) -> list[str]:
     """Returns the names of all checkpoints in a folder, of any program, whole or not."""
     return sorted(found.name for found in _checkpoints(folder))

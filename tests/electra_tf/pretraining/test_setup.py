@@ -20,6 +20,7 @@ from electra_tf.pretraining.setup import (
     describe_other_parts,
     kept_origin,
     require_same_stage,
+    restore,
     run_settings,
     utilization_of,
 )
@@ -172,3 +173,20 @@ def test_changes_that_no_checkpoint_can_follow_are_refused(make_config, before, 
     record(config, **dataclasses.asdict(make_config()))
     (change,) = changes_of_resumed_run(config, dataclasses.asdict(config))[-1:]
     assert change.name == "precision"
+
+
+def test_a_run_that_has_lost_its_checkpoints_does_not_start_over_in_silence(
+    make_config, capsys
+):
+    config = make_config()
+    folder = pathlib.Path(config.model_dir)
+    folder.mkdir()
+
+    def starts_over() -> str:
+        checkpoints = types.SimpleNamespace(resume=lambda: False)
+        assert not restore(config, None, None, None, checkpoints, print)
+        return capsys.readouterr().err
+
+    assert not starts_over()
+    (folder / "checkpoint").write_text('model_checkpoint_path: "ckpt-4000"\n')
+    assert f"{folder}/checkpoint names ckpt-4000, but there is no checkpoint" in starts_over()
