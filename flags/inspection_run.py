@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from electra_tf.inference.masked_examples import (
 from electra_tf.text.vocabulary import Vocabulary, load_model_vocabulary, load_vocabulary
 from electra_tf.util.files import check_not_input, to_json, write_atomically
 from flags.inspection import STANDARD_OUTPUT, InspectionConfig
-from flags.records import training_records
+from flags.records import held_out_beside, training_records
 from pretrain_data.inspect.console_report import common_folder, format_report
 from pretrain_data.inspect.inspection import inspect_files
 from pretrain_data.inspect.page import import_template_engine, render_page
@@ -114,6 +115,10 @@ def _verify(config: InspectionConfig, files: Sequence[str], vocabulary: Vocabula
         print(
             f"{len(unlisted):,} of them have no manifest to compare with, first: {unlisted[0]}"
         )
+    folders = {os.path.dirname(path) for path in files}
+    for pattern in held_out_beside(files):
+        if os.path.dirname(pattern) not in folders:
+            print(f"Held-out records are verified with {TRAIN_FLAG}={shlex.quote(pattern)}")
 
 
 def _print_report(

@@ -1,7 +1,7 @@
 """The record files given by the flags of pre-training."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -118,6 +118,11 @@ def _held_out_patterns(config: PretrainingConfig) -> Iterator[str]:
         files = find_record_files(records_of_length(config, config.max_seq_length), TRAIN_FLAG)
     except UserError:
         return  # what reads the training records says so
+    yield from held_out_beside(files)
+
+
+def held_out_beside(files: Sequence[str]) -> Iterator[str]:
+    """Yields patterns of the records that were held out when record files were built."""
     for folder in sorted(set(map(os.path.dirname, files))):
         held_out = os.path.join(folder, HELD_OUT_DIR)
         manifest = load_manifest(held_out)

@@ -12,6 +12,8 @@ from electra_tf.util.console import use_color
 from electra_tf.util.errors import UserError
 from flags import inspection, inspection_run
 from flags.command_line import parsing
+from pretrain_data.build.dataset import CorpusBuildConfig, build_pretraining_data
+from tests.conftest import ROOT
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -123,6 +125,23 @@ def test_verify(files, capsys):
     printed = capsys.readouterr().out
     assert "2 files with 50 records" in printed
     assert "2 of them have no manifest" in printed
+
+
+def test_verify_names_the_held_out_records_that_were_not_read(tmp_path, capsys):
+    (tmp_path / "text.txt").write_text("\n\n".join(f"{i} words" for i in range(80)))
+    vocab_file, folder = ROOT / "demo/vocab.txt", tmp_path / "its records"
+    config = CorpusBuildConfig(
+        None, vocab_file, folder, inputs=(f"{tmp_path}/text.txt",), eval_fraction=0.3
+    )
+    build_pretraining_data(config, print_fn=lambda message: None)
+    pattern = f"{folder}/held_out/pretrain_data.tfrecord*"
+    for given, names_it in ((f"{folder}/pretrain_data.tfrecord*", True), (pattern, False)):
+        arguments = (f"--pretrain_tfrecords={given}", f"--vocab_file={vocab_file}")
+        inspection_run.run(parse(*arguments, "--verify"))
+        printed = capsys.readouterr().out
+        assert "are intact" in printed
+        said = f"Held-out records are verified with --pretrain_tfrecords='{pattern}'"
+        assert (said in printed) == names_it
 
 
 def test_color(monkeypatch):
