@@ -140,17 +140,21 @@ def missing_record(model_dir: str) -> str:
     )
 
 
-def check_recorded_model(config: PretrainingConfig) -> None:
+def check_recorded_model(config: PretrainingConfig, *, shapes: bool = False) -> None:
     """Raises UserError if a saved model computes something else than the configured one.
 
-    Only what the shapes of its variables do not tell.
+    Args:
+        config: of the model.
+        shapes: also compare the sizes, which the shapes of its variables tell later.
     """
-    changes = _changes_from_saved(config, NOT_IN_SHAPES)
+    sizes = [each.name for each in dataclasses.fields(EncoderConfig) if each.type is int]
+    names = (*NOT_IN_SHAPES, *sizes) if shapes else NOT_IN_SHAPES
+    changes = _changes_from_saved(config, names)
     if changes:
         raise UserError(
             f"The model in {config.model_dir} differs from the configured one: "
-            f"{'; '.join(changes)}. Set --model_size and --model_hparam_overrides as in its "
-            f"{CONFIG_FILE}"
+            f"{'; '.join(changes)}. Pass the flags of its run, such as --model_size, "
+            f"--vocab_size and --model_hparam_overrides, as in its {CONFIG_FILE}"
         )
 
 

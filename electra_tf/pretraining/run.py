@@ -20,6 +20,7 @@ from electra_tf.config.resumption import (
     changed_metrics,
     changes_of_resumed_run,
     check_allowed_names,
+    check_recorded_model,
     describe_changes,
     unrecorded_settings,
     warn_of_other_held_out,
@@ -320,6 +321,8 @@ def evaluate(
         UserError: the input is invalid, or there is no checkpoint.
     """
     check_allowed_names(config)
+    # First: of another model, also the length and the vocabulary are others.
+    check_recorded_model(config, shapes=True)
     vocabulary = load_checked_vocabulary(config)
     results = ("results_txt", "results_json", "results_pkl")
     check_distinct({f"--{name}": getattr(config, name) or None for name in results})

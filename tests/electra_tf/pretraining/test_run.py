@@ -247,6 +247,22 @@ def test_a_resumed_run_tells_that_a_batch_has_other_parts(make_config, run_of_tw
     assert read_run_info(config.model_dir)["environment"]["parts of a batch"] == now
 
 
+def test_an_evaluation_without_the_flags_of_the_run_is_told_so(
+    make_config, run_of_two_steps, capsys
+):
+    """Not that the vocabulary has too few entries, or the records another length."""
+    overrides = {**make_config().model_hparam_overrides, "max_position_embeddings": 32}
+    config = make_config(vocab_size=64, max_seq_length=32, model_hparam_overrides=overrides)
+    shutil.copytree(run_of_two_steps, config.model_dir)
+    message = (
+        r"differs from the configured one: max_position_embeddings: 16 before, 32 now; "
+        r"vocab_size: 40 before, 64 now\. Pass the flags of its run, such as --model_size"
+    )
+    with pytest.raises(UserError, match=message):
+        pretraining_runs.evaluate(config, quiet)
+    assert not capsys.readouterr().err
+
+
 def test_statistics_of_changed_data_are_those_of_the_new_data(
     make_config, tmp_path, run_of_two_steps
 ):
