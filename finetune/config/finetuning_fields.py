@@ -88,7 +88,7 @@ class FinetuningFields(
         None, "Vocabulary size; that of the checkpoint or of the vocabulary file if unset."
     )
     do_lower_case: bool | None = hyperparameter(
-        None, "Lowercase the text; as in pre-training if unset."
+        None, "Lowercase the text; as in pre-training if unset.", null=False
     )
     strip_accents: bool | None = hyperparameter(
         None, "Strip accents; as in pre-training if unset."

@@ -45,7 +45,7 @@ def test_null_and_endless_trials_mean_what_they_mean_to_the_authors():
     [
         "do_train", "do_eval", "keep_all_models", "use_tfrecords_if_existing",
         "double_unordered", "answerable_classifier", "answerable_uses_start_logits",
-        "joint_prediction",
+        "joint_prediction", "do_lower_case",
     ],
 )  # fmt: skip
 def test_a_null_is_false_to_the_authors(name):
