@@ -22,7 +22,7 @@ _BOOLEAN_VALUES = ("true", "false", "t", "f", "1", "0")
 def normalize_arguments(
     arguments: Sequence[str], aliases: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Rewrites `--data-dir` to `--data_dir`, and the authors' negations to absl's.
+    """Rewrites `--data-dir` to `--data_dir`, `-h` to `--help`, and negations to absl's.
 
     Args:
         arguments: command-line arguments without the program name.
@@ -45,6 +45,8 @@ def normalize_arguments(
         if not is_flag:
             normalized.append(argument)
             continue
+        if argument == "-h":  # as argparse has it
+            argument = "--help"
         name, equals, value = argument.lstrip("-").partition("=")
         name = name.replace("-", "_")
         normalized.append(f"--{aliases.get(name, name)}{equals}{value}")
@@ -116,7 +118,8 @@ def _join_boolean_values(arguments: Sequence[str], flag_values: flags.FlagValues
     """Rewrites `--blanks_separate_docs False` to `--blanks_separate_docs=False`.
 
     The authors' command lines pass booleans as a separate argument; absl would set the flag
-    to true and leave the value as a positional argument.
+    to true and leave the value as a positional argument. An empty one is false: with the
+    authors, nothing else is.
     """
     joined: list[str] = []
     for argument in arguments:
@@ -126,10 +129,10 @@ def _join_boolean_values(arguments: Sequence[str], flag_values: flags.FlagValues
         if (
             takes_value
             and flag_values[name].boolean
-            and argument.lower() in _BOOLEAN_VALUES
+            and argument.lower() in ("", *_BOOLEAN_VALUES)
             and "--" not in joined
         ):
-            joined[-1] = f"{previous}={argument}"
+            joined[-1] = f"{previous}={argument or 'false'}"
         else:
             joined.append(argument)
     return joined

@@ -42,6 +42,7 @@ def test_defaults_are_the_authors():
         ["--blanks-separate-docs", "False"],
         ["--blanks-separate-docs=false"],
         ["--blanks_separate_docs", "0"],
+        ["--blanks-separate-docs", ""],
         ["--noblanks-separate-docs"],
     ],
 )

@@ -96,6 +96,12 @@ def test_help_and_flag_errors_do_not_wait_for_tensorflow(program, names):
         assert not loaded & slow
 
 
+def test_h_is_short_for_help():
+    helped = run_plainly("run_pretraining.py", "-h")
+    assert (helped.returncode, helped.stderr) == (0, "")
+    assert "--max_seq_length" in helped.stdout
+
+
 def test_a_console_script_names_console_scripts(monkeypatch):
     text = "Next: python run_pretraining.py --x; see build_openwebtext_pretraining_dataset.py"
     monkeypatch.setattr(sys, "argv", ["run_pretraining.py", "--data-dir", "a b"])
