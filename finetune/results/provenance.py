@@ -14,6 +14,7 @@ from electra_tf.config.recorded_settings import (
     influences,
     settings_digest,
 )
+from electra_tf.text.tokenizer_description import SETTINGS
 from electra_tf.util.errors import UserError
 from finetune.config.custom_task_fields import reading_settings
 from finetune.config.finetuning import FinetuningConfig
@@ -102,6 +103,17 @@ def files_digest(paths: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
+def tokenization(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings that divide a text into tokens, of those that are given and count.
+
+    Accents are stripped from lower case only.
+    """
+    values = {name: hyperparameters.get(name) for name in SETTINGS}
+    if values["do_lower_case"] is False:
+        del values["strip_accents"]
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def scored_settings_digest(given: Mapping[str, Any], recorded: Mapping[str, Any] | None) -> str:
     """Returns the SHA-256 of the settings that scores depend on.
 
@@ -115,6 +127,8 @@ def scored_settings_digest(given: Mapping[str, Any], recorded: Mapping[str, Any]
     # Left out where they are those of the training, so that both have the same digest.
     reading, as_trained = reading_settings(given), reading_settings(trained)
     is_other = reading != as_trained
+    tokenized = tokenization(now)
+    is_other_text = tokenized != tokenization(trained)
 
     def of_kind(settings: Mapping[str, Any], kind: str) -> dict[str, Any]:
         return {name: v for name, v in settings.items() if kinds.get(name) == kind}
@@ -128,5 +142,6 @@ def scored_settings_digest(given: Mapping[str, Any], recorded: Mapping[str, Any]
             "both": {name: now[name] for name in OF_BOTH},
             **({"debug": True} if is_debug else {}),
             **({"reading": reading} if is_other else {}),
+            **({"tokenization": tokenized} if is_other_text else {}),
         }
     )

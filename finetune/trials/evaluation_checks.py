@@ -14,6 +14,7 @@ from electra_tf.config.recorded_settings import Change, changed_settings
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
 from electra_tf.interop.formats import INIT_FLAG, saved_hyperparameters
 from electra_tf.interop.model_checkpoint import LABELS, TASKS
+from electra_tf.text.tokenizer_description import hash_vocabulary
 from electra_tf.training.checkpoints.authors_files import has_only_authors_checkpoint
 from electra_tf.training.checkpoints.checkpoint_files import newest_whole
 from electra_tf.util.console import warn_once
@@ -26,7 +27,7 @@ from finetune.config.custom_task_fields import (
 )
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
-from finetune.results.provenance import OF_BOTH
+from finetune.results.provenance import OF_BOTH, tokenization
 from finetune.tasks.base import TRAIN, Task
 from finetune.trials.model_folders import (
     FOLD_EXAMPLES,
@@ -231,11 +232,15 @@ def warn_of_other_inputs(
     if _MODEL_NAME not in recorded:
         return
     given = dataclasses.asdict(config)
+    counts = {*OF_BOTH, *tokenization(given)} - {"precision"}
     changes = [
         change.describe()
         for change in changed_settings(FinetuningConfig, recorded, given)
-        if change.name in OF_BOTH and change.name != "precision"
+        if change.name in counts
     ]
+    vocabularies = [hash_vocabulary(each.get("vocab_file", "")) for each in (recorded, given)]
+    if None not in vocabularies and vocabularies[0] != vocabularies[1]:
+        changes.append(f"vocab_file: {config.vocab_file} has other tokens")
     columns = [values.get(OWN_TASK_COLUMNS) for values in (recorded, given)]
     is_same_file = recorded.get(OWN_TASK_FILES) == config.own_task_files
     if is_same_file and all(columns) and without_ids(columns[0]) != without_ids(columns[1]):

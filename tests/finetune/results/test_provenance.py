@@ -46,3 +46,12 @@ def test_other_columns_than_in_training_have_another_digest():
     swapped = {**SCORED, **trained, "own_task_columns": "text=b,label=a"}
     assert scored_settings_digest(moved, trained) == same
     assert scored_settings_digest(swapped, trained) != same
+
+
+def test_other_tokens_than_in_training_have_another_digest():
+    trained = {"do_lower_case": False, "strip_accents": True}
+    same = scored_settings_digest({**SCORED, **trained}, None)
+    assert scored_settings_digest({**SCORED, **trained}, trained) == same
+    no_case = {**SCORED, **trained, "strip_accents": False}
+    assert scored_settings_digest(no_case, trained) == same  # it has no effect
+    assert scored_settings_digest({**SCORED, "do_lower_case": True}, trained) != same

@@ -1,7 +1,9 @@
 """What the folder of a model says of it, and when it is of something else."""
 
+import dataclasses
 import json
 import pathlib
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -189,6 +191,30 @@ def test_other_columns_of_the_same_files_are_warned_of(
     config = make_finetuning_config(own_task_files=files, own_task_columns=columns)
     warn_of_other_inputs("m", recorded, config)
     assert ("own_task_columns: 'text_a=x,text_b=y' before" in capsys.readouterr().err) == warned
+
+
+@pytest.mark.parametrize(
+    ("recorded", "warned"),
+    [
+        ({"do_lower_case": False}, "differently, .*do_lower_case: False before, True now"),
+        ({"strip_accents": False}, "differently, .*strip_accents: False before, True now"),
+        ({"vocab_file": "other"}, r"differently, .*vocab_file: .*vocab\.txt has other tokens"),
+        ({"vocab_file": "missing"}, None),
+        ({}, None),
+    ],
+)
+def test_other_tokens_than_in_training_are_warned_of(
+    make_finetuning_config, tmp_path, capsys, recorded, warned
+):
+    """Which flags of the training alone have said; those of pre-training are the default."""
+    warn_once.cache_clear()
+    config = make_finetuning_config()
+    if "vocab_file" in recorded:
+        recorded = {"vocab_file": str(tmp_path / recorded["vocab_file"])}
+        (tmp_path / "other").write_text("[PAD]\n")
+    warn_of_other_inputs("m", {**dataclasses.asdict(config), **recorded}, config)
+    told = capsys.readouterr().err
+    assert re.search(warned, told) if warned else not told
 
 
 def test_held_out_examples_that_a_model_may_have_seen_are_warned_of(tmp_path, capsys):
