@@ -49,7 +49,11 @@ from finetune.run_inputs import load_checked, task_files_digest, vocabulary_dige
 from finetune.task_data import TaskData
 from finetune.tasks.base import SplitData, Task
 from finetune.trainer import Trainer
-from finetune.trials.evaluation_checks import check_models, with_trained_seed
+from finetune.trials.evaluation_checks import (
+    check_alike,
+    check_models,
+    with_trained_seed,
+)
 from finetune.trials.trial_runs import TrialRun, folds_file, write_folds
 from finetune.trials.trial_session import TrialSession
 
@@ -118,6 +122,7 @@ def _runs_of_models(
     runs, given = [*runs], config.evaluated_checkpoint
     if given is None:
         check_models(runs, tasks, trainer.initial_digest)
+        check_alike(config, {run.title: run.model_dir for run in runs})
     return [with_trained_seed(run, given or run.model_dir) for run in runs]
 
 

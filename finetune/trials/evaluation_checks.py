@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.config.hyperparameters import TRAINING
-from electra_tf.config.recorded_settings import Change, changed_settings
+from electra_tf.config.recorded_settings import Change, changed_settings, influences
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
 from electra_tf.interop.formats import INIT_FLAG, saved_hyperparameters
 from electra_tf.interop.model_checkpoint import LABELS, TASKS
@@ -27,7 +27,12 @@ from finetune.config.custom_task_fields import (
 )
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
-from finetune.results.provenance import OF_BOTH, tokenization
+from finetune.results.provenance import (
+    OF_BOTH,
+    PRETRAINED,
+    scored_settings_digest,
+    tokenization,
+)
 from finetune.tasks.base import TRAIN, Task
 from finetune.trials.model_folders import (
     FOLD_EXAMPLES,
@@ -72,8 +77,43 @@ def check_models(
             )
         check_pretrained(model_dir, initial_digest)
         check_labels(model_dir, saved_labels(model_dir), tasks)
-        check_descriptions(model_dir, load_saved_config(model_dir).hyperparameters, tasks)
+        recorded = load_saved_config(model_dir).hyperparameters
+        check_descriptions(model_dir, recorded, tasks)
+        check_ranges(model_dir, recorded, tasks)
         check_fold(trial)
+
+
+def check_alike(config: FinetuningConfig, models: Mapping[str, str]) -> None:
+    """Raises UserError if models of trials differ in more than their seeds.
+
+    Their results are aggregated, and those of the first ones would have replaced others.
+
+    Args:
+        config: hyperparameters of the evaluation.
+        models: paths of the models, of any format, by the title of their trial.
+    """
+    given = dataclasses.asdict(config)
+    first: tuple[str, Mapping[str, Any]] | None = None
+    for title, model in models.items():
+        recorded = saved_hyperparameters(model, needs_vocabulary=False)
+        title_before, before = first = first or (title, recorded)
+        digests = [scored_settings_digest(given, each) for each in (before, recorded)]
+        pretrained = {each.get(PRETRAINED) for each in (before, recorded)} - {None}
+        if digests[0] == digests[1] and len(pretrained) < 2:
+            continue
+        known = influences(FinetuningConfig)
+        changes = [
+            change.describe()
+            for change in changed_settings(FinetuningConfig, before, recorded)
+            if known.get(change.name) == TRAINING
+        ]
+        if len(pretrained) > 1:
+            changes.append("the pre-trained checkpoint")
+        raise UserError(
+            f"The models of {title_before.lower()} (before) and {title.lower()} (now) were "
+            f"trained differently, so their results cannot be aggregated: {'; '.join(changes)}"
+            ". Fine-tune again, or reduce --num_trials"
+        )
 
 
 def with_trained_seed(trial: TrialRun, model: str) -> TrialRun:

@@ -643,6 +643,23 @@ def test_an_evaluation_of_missing_models_leaves_the_results(make_finetuning_conf
         assert results.read_bytes() == before
 
 
+def test_an_evaluation_of_trials_that_differ_leaves_the_results(
+    make_finetuning_config, finished
+):
+    changes = {"learning_rate": 1e-3, "num_train_epochs": 1}
+    config = make_finetuning_config(**changes)
+    finetune_run.run(config, quiet)
+    results = pathlib.Path(config.results_dir, "cola_results.json")
+    before = results.read_bytes()
+    message = (
+        r"models of trial 1 \(before\) and trial 2 \(now\) were trained differently, .*: "
+        r"learning_rate: 0\.001 before, 0\.005 now; num_train_epochs: 1\.0 before, 2\.0 now\. F"
+    )
+    with pytest.raises(UserError, match=message):
+        finetune_run.run(make_finetuning_config(num_trials=2, do_train=False), quiet)
+    assert results.read_bytes() == before
+
+
 def test_a_run_without_a_finished_trial_has_failed():
     finished = TrialResult(trial=1, seed=1)
     diverged = TrialResult(
