@@ -26,7 +26,7 @@ class ComparisonConfig:
 
     Attributes:
         results: paths of `*_results.json` files.
-        names: row names, one per path; None uses the model names.
+        names: row name of each path; None uses the model names.
         output: Markdown file to write, or None to only print.
     """
 
@@ -49,7 +49,8 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_multi_string(
         "names",
         None,
-        "Row names, comma-separated, one per result file; model names if unset.",
+        "Row names, comma-separated, one per result file, or one per file or folder of "
+        "--results; model names if unset.",
         **options,
     )
     flags.DEFINE_string(
@@ -66,13 +67,17 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Comparison
     """
     output = flag_values.output
     check_not_empty(output, "--output")
-    results = [path for value in flag_values.results for path in _results_files(value)]
+    given = [files for value in flag_values.results for files in _results_files(value)]
+    results = [path for files in given for path in files]
     if flag_values.names is None:
         names = None
     else:
         names = tuple(n.strip() for value in flag_values.names for n in value.split(","))
         if not all(names):
             raise UserError("--names has an empty name: pass one for each result file")
+        if len(names) == len(given):  # the files of a folder are in one row
+            pairs = zip(names, given, strict=True)
+            names = tuple(name for name, files in pairs for _ in files)
     if output is not None:
         output = os.path.expanduser(output)
         check_output_file(output, "--output")
@@ -92,12 +97,12 @@ def _is_table(path: str) -> bool:
     return not line or line.startswith(b"| model |")
 
 
-def _results_files(value: str) -> list[str]:
-    """Expands a comma-separated list of files and folders to files."""
-    files: list[str] = []
+def _results_files(value: str) -> list[list[str]]:
+    """Returns the files of each file or folder of a comma-separated list."""
+    files: list[list[str]] = []
     for path in _split_paths(value):
         if not os.path.isdir(path):
-            files.append(path)
+            files.append([path])
             continue
         found = sorted(
             str(p)
@@ -106,7 +111,7 @@ def _results_files(value: str) -> list[str]:
         )
         if not found:
             raise UserError(f"--results: no *{JSON_SUFFIX} in {path}")
-        files.extend(found)
+        files.append(found)
     return files
 
 

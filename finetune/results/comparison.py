@@ -30,7 +30,8 @@ def merge_tables(
     """
     if names is not None and len(names) != len(json_paths):
         raise UserError(
-            f"--names has {len(names)} names for the {len(json_paths)} files of --results"
+            f"--names has {len(names)} names for the {len(json_paths)} files of --results: "
+            "pass one for each of them, or for each folder"
         )
     cells: dict[tuple[str, str], str] = {}
     origins: dict[tuple[str, str], str | os.PathLike] = {}

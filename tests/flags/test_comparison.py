@@ -55,6 +55,18 @@ def test_folders_stand_for_their_files(tmp_path):
     assert parse("--results", str(tmp_path)).results == tuple(sorted(paths))
 
 
+def test_a_folder_of_several_tasks_has_one_name(tmp_path):
+    folders = [tmp_path / model for model in ("a", "b")]
+    for folder in folders:
+        for task in ("cola", "rte"):
+            write_run(folder, "small", task)
+    both = "--results", str(folders[0]), "--results", str(folders[1])
+    assert parse(*both, "--names=x,y").names == ("x", "x", "y", "y")
+    assert parse(*both, "--names=p,q,r,s").names == ("p", "q", "r", "s")
+    single = f"--results={folders[0]},{folders[1] / 'rte_results.json'}"
+    assert parse(single, "--names=x,y").names == ("x", "x", "y")
+
+
 def test_refuses_what_is_not_there(tmp_path):
     with pytest.raises(UserError, match="--results"):
         parse()
