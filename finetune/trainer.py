@@ -379,8 +379,10 @@ class Trainer:
         self, checkpoints: CheckpointDirectory, best: BestCheckpoint, num_train_steps: int
     ) -> None:
         """Saves the weights to keep at the last step, which marks the run as finished."""
-        if self._config.keep_best and best.step is not None:
+        if best.step is not None and self._config.keep_best:
             best.restore()
+        elif self._config.keep_best:
+            self._print_fn("No dev score was finite: the last weights are kept.")
         self._step.assign(num_train_steps)
         checkpoints.save()
 

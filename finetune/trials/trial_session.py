@@ -165,7 +165,7 @@ class TrialSession:
             result,
             steps=trained.steps,
             best_step=trained.best_step,
-            chosen_on=self._chosen_on() if config.keep_best else [],
+            chosen_on=[] if trained.best_step is None else self._chosen_on(),
             seconds=trained.seconds,
         )
 
