@@ -48,7 +48,7 @@ def check_outputs(config: FinetuningConfig) -> None:
     if config.do_eval or (config.do_predict and not config.predict_output):
         check_output_folder(config.results_dir, f"--results_dir={config.results_dir}")
     if config.write_test_outputs:
-        folder = _test_outputs_dir(config)
+        folder = test_outputs_dir(config)
         check_output_folder(folder, f"--write_test_outputs: {folder}")
     check_distinct(_output_files(config))
     for flag, path in _output_files(config).items():
@@ -90,7 +90,7 @@ def write_test_outputs(
     Raises:
         UserError: a test file is missing or malformed.
     """
-    folder = _test_outputs_dir(config)
+    folder = test_outputs_dir(config)
     paths = []
     for task in tasks:
         for split in task.test_splits:
@@ -101,9 +101,17 @@ def write_test_outputs(
     return paths
 
 
-def _test_outputs_dir(config: FinetuningConfig) -> str:
+def test_outputs_dir(config: FinetuningConfig) -> str:
+    """Returns the folder of the predictions of test splits.
+
+    It is beside the results, as with the authors, or in `results_dir` if that is another than
+    the default, so that runs with results of their own have predictions of their own.
+    """
     suffix = DEBUG_SUFFIX if config.debug else ""
-    return os.path.join(config.pretrained_model_dir, f"test_predictions{suffix}")
+    usual = os.path.join(config.pretrained_model_dir, f"results{suffix}")
+    is_usual = os.path.abspath(config.results_dir) == os.path.abspath(usual)
+    folder = config.pretrained_model_dir if is_usual else config.results_dir
+    return os.path.join(folder, f"test_predictions{suffix}")
 
 
 def predict_file(
@@ -144,7 +152,7 @@ def warn_of_older_predictions(
     if not (is_same or config.do_predict) and len(tasks) == 1:
         path = predictions_path(config, tasks[0])
         older["do_predict"] = [path] if os.path.exists(path) else []
-    folder = pathlib.Path(_test_outputs_dir(config))
+    folder = pathlib.Path(test_outputs_dir(config))
     replaced = _written_trials(config)
     older["write_test_outputs"] = [
         str(path)

@@ -150,7 +150,7 @@ def _run_trials(
     provenance: Provenance | None = None
     finished = _finished_trials(config, trainer, task_files, vocabulary_digest(tasks))
     if trainer.is_chief:
-        _warn_of_dropped_trials(config)
+        _warn_of_replaced_results(config)
     needs_models = config.keep_all_models or config.write_test_outputs
     for trial in runs:
         print_fn(f"\n{trial.title}, seed {trial.seed}")
@@ -230,16 +230,29 @@ def _finished_trials(
     return {} if trainer.workers.any_worker(not found) else found
 
 
-def _warn_of_dropped_trials(config: FinetuningConfig) -> None:
-    """Warns of results that this run replaces by those of fewer trials."""
+def _warn_of_replaced_results(config: FinetuningConfig) -> None:
+    """Warns of results that this run replaces by those of other models, or of fewer trials."""
     path = json_path(config.results_dir, config.tasks_label)
     if not config.do_eval or not os.path.exists(path):
         return
     try:
-        recorded = {trial.trial for trial in read_results(path).trials}
+        earlier = read_results(path)
     except UserError:
         return  # a damaged file is reported where its results would be reused
-    if 0 < config.num_trials < max(recorded, default=0):
+    recorded = {trial.trial for trial in earlier.trials}
+    of_training = any(trial.steps for trial in earlier.trials)
+    models = os.path.realpath(os.path.join(config.results_dir, earlier.model_dir or ""))
+    flag, now = "model_dir", config.model_dir
+    is_same = os.path.realpath(now) == models
+    if config.evaluated_checkpoint:
+        flag, now = "init_checkpoint", config.evaluated_checkpoint
+        is_same = os.path.realpath(now).startswith(f"{models}_")
+    if earlier.model_dir and of_training and not is_same:
+        warn_once(
+            f"{path} had the results of the training of {models}_…; those of --{flag}={now} "
+            "replace them: pass another --results_dir to keep both"
+        )
+    elif 0 < config.num_trials < max(recorded, default=0):
         warn_once(
             f"{path} had the results of {max(recorded)} trials; with --num_trials="
             f"{config.num_trials}, those of the others are dropped, and their models do not "

@@ -21,7 +21,7 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, read_object, to_json, write_atomically
 from finetune.results.ensemble_scores import EnsembleScores, ensemble_file, read_ensemble
 from finetune.results.provenance import PRETRAINED, scored_settings_digest
-from finetune.results.result_files import JSON_SUFFIX, MODEL_DIR, read_results
+from finetune.results.result_files import JSON_SUFFIX, RunResults, read_results
 from finetune.results.result_text import format_metric
 from finetune.results.summary import TrialResult
 from finetune.results.worst_errors import ERRORS_SUFFIX, MAX_ERRORS, read_errors
@@ -65,7 +65,7 @@ def read_finetuning_run(path: str | os.PathLike) -> ReportRun:
     health: list[str] = []
     unjudged: list[str] = []
     notes: list[str] = []
-    model_dir = _model_dir(path, results.tasks)
+    model_dir = _model_dir(path, results)
     ensemble = read_ensemble(ensemble_file(folder, results.tasks))
     provenance = read_object(os.fspath(path), "provenance")
     for trial in results.trials:
@@ -129,12 +129,12 @@ def file_label(trial: TrialResult) -> str:
     return f"{trial.trial}" + (f"_fold{trial.fold}" if trial.fold else "")
 
 
-def _model_dir(path: str | os.PathLike, tasks: str) -> str:
+def _model_dir(path: str | os.PathLike, results: RunResults) -> str:
     """Returns the folder of the trials' models, without the number of the trial."""
     folder = os.path.dirname(os.fspath(path))
-    relative = read_json(os.fspath(path)).get(MODEL_DIR)
-    if not isinstance(relative, str):  # of an older version: the default
-        relative = os.path.join("..", "finetuning_models", f"{tasks}_model")
+    relative = results.model_dir
+    if relative is None:  # of an older version: the default
+        relative = os.path.join("..", "finetuning_models", f"{results.tasks}_model")
     return os.path.normpath(os.path.join(folder, relative))
 
 

@@ -53,13 +53,16 @@ class ResultFiles(NamedTuple):
 class RunResults(NamedTuple):
     """Contents of a `*_results.json` file.
 
-    `task_files` is the SHA-256 of the files of the tasks; None in those of older versions.
+    `task_files` is the SHA-256 of the files of the tasks, `model_dir` the folder of the trials'
+    models, without the number of the trial, from that of the results; None in those of older
+    versions.
     """
 
     model_name: str
     tasks: str
     trials: list[TrialResult]
     task_files: str | None = None
+    model_dir: str | None = None
 
 
 def write_results(
@@ -114,7 +117,11 @@ def read_results(path: str | os.PathLike) -> RunResults:
         content = without_seal(content, path)
         trials = [_trial_from_json(trial) for trial in content["trials"]]
         task_files = (content.get("provenance") or {}).get("task_files")
-        return RunResults(content["model_name"], content["tasks"], trials, task_files)
+        relative = content.get(MODEL_DIR)
+        model_dir = relative if isinstance(relative, str) else None
+        return RunResults(
+            content["model_name"], content["tasks"], trials, task_files, model_dir
+        )
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
     except UserError:

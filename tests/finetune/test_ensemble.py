@@ -48,7 +48,7 @@ def test_the_best_trials_predict_together(make_finetuning_config, tmp_path):
     mcc = written["metrics"]["cola/dev"]["mcc"]
     assert table.rows[-1][list(table.header).index("mcc")] == f"{mcc:.2f}"
 
-    folder = pathlib.Path(config.pretrained_model_dir, "test_predictions")
+    folder = pathlib.Path(config.results_dir, "test_predictions")
     names = ("1", "2", "3", "ensemble")
     logits = {
         name: pickle.loads((folder / f"cola_test_{name}_predictions.pkl").read_bytes())
@@ -148,7 +148,7 @@ def test_results_that_fewer_trials_replace_are_warned_of(make_finetuning_config,
     )
     for num_trials, warned in ((3, False), (1, True)):
         warn_once.cache_clear()
-        finetune_run._warn_of_dropped_trials(make_finetuning_config(num_trials=num_trials))
+        finetune_run._warn_of_replaced_results(make_finetuning_config(num_trials=num_trials))
         error = capsys.readouterr().err
         assert ("had the results of 3 trials; with --num_trials=1" in error) == warned
 

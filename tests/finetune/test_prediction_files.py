@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import pathlib
 import shutil
 import types
 
@@ -34,9 +33,7 @@ def test_predictions_of_an_earlier_model_are_told_of(make_finetuning_config, tmp
     unlabeled = tmp_path / "new.tsv"
     unlabeled.write_text("index\tsentence\n0\tw1 w2\n1\tw20 w23\n")
     data = tmp_path / "data"
-    # Other tests predict with the same model.
-    without = shutil.ignore_patterns("test_predictions")
-    shutil.copytree(make_finetuning_config().data_dir, data, ignore=without)
+    shutil.copytree(make_finetuning_config().data_dir, data)
 
     def said(**changes) -> list[str]:
         capsys.readouterr()
@@ -49,7 +46,7 @@ def test_predictions_of_an_earlier_model_are_told_of(make_finetuning_config, tmp
     assert not said()  # of the same model
     results, tests = said(learning_rate=1e-4)
     # Of an ensemble and of trials that a run has no more.
-    folder = pathlib.Path(data / "models" / "m" / "test_predictions")
+    folder = tmp_path / "results" / "test_predictions"
     older = [folder / f"cola_test_{name}_predictions.jsonl" for name in (2, "ensemble")]
     for path in older:
         path.write_text("{}\n")
@@ -82,9 +79,21 @@ def test_a_task_without_a_test_split_has_no_test_outputs(make_finetuning_config,
 
 
 def test_debug_keeps_away_from_real_predictions(make_finetuning_config):
-    config = make_finetuning_config(debug=True)
-    folder = prediction_files._test_outputs_dir(config)
+    config = make_finetuning_config(debug=True, results_dir=None)
+    folder = prediction_files.test_outputs_dir(config)
     assert folder == f"{config.pretrained_model_dir}/test_predictions-debug"
+
+
+def test_runs_with_results_of_their_own_have_predictions_of_their_own(
+    make_finetuning_config, tmp_path
+):
+    usual = make_finetuning_config(results_dir=None)
+    folder = f"{usual.pretrained_model_dir}/test_predictions"
+    assert prediction_files.test_outputs_dir(usual) == folder
+    same = make_finetuning_config(results_dir=f"{usual.pretrained_model_dir}/results/")
+    assert prediction_files.test_outputs_dir(same) == folder
+    own = make_finetuning_config(results_dir=str(tmp_path / "b"))
+    assert prediction_files.test_outputs_dir(own) == str(tmp_path / "b" / "test_predictions")
 
 
 def test_outputs_that_cannot_be_written_are_refused_before_training(
@@ -101,12 +110,8 @@ def test_outputs_that_cannot_be_written_are_refused_before_training(
         ),
         ({"results_txt": f"{file}/o.txt"}, f"--results_txt={file}/o.txt cannot be written"),
         (
-            {"write_test_outputs": True, "data_dir": str(file)},
-            f"--write_test_outputs: {file}/models/.*/test_predictions cannot be written",
-        ),
-        (
-            {"write_test_outputs": True, "data_dir": str(file), "debug": True},
-            f"--write_test_outputs: {file}/models/.*/test_predictions-debug cannot be written",
+            {"write_test_outputs": True, "do_eval": False, "results_dir": f"{file}/r"},
+            f"--write_test_outputs: {file}/r/test_predictions cannot be written",
         ),
     ):
         config = dataclasses.replace(make_finetuning_config(), **settings)

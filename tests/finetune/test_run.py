@@ -660,6 +660,44 @@ def test_an_evaluation_of_trials_that_differ_leaves_the_results(
     assert results.read_bytes() == before
 
 
+def test_results_that_those_of_other_models_replace_are_told_of(
+    make_finetuning_config, finished, capsys
+):
+    path = make_finetuning_config().results_dir + "/cola_results.json"
+    own, copy = f"{finished}/model", finished / "copy"
+    shutil.copytree(f"{own}_1", copy)
+    message = f"{path} had the results of the training of {own}_…; those of "
+
+    def said(**settings) -> str:
+        finetune_run._warn_of_replaced_results(make_finetuning_config(**settings))
+        return capsys.readouterr().err
+
+    assert message not in said(num_trials=2)
+    assert f"{message}--model_dir={finished}/b replace" in said(model_dir=f"{finished}/b")
+    evaluates = {"do_train": False, "init_checkpoint": str(copy)}
+    assert f"{message}--init_checkpoint={copy} replace" in said(**evaluates)
+    assert message not in said(do_train=False, init_checkpoint=f"{own}_1")
+    assert not said(model_dir=f"{finished}/c", results_dir=f"{finished}/c_results")
+
+
+def test_no_weights_are_chosen_on_scores_that_are_undefined(make_finetuning_config, tmp_path):
+    """Such as the correlation with labels that are all equal."""
+    for split, count in (("train", 10), ("dev", 3)):
+        rows = "".join(f"w{i}\t{i if split == 'train' else 1}\n" for i in range(count))
+        (tmp_path / f"{split}.tsv").write_text(f"text\tlabel\n{rows}")
+    config = make_finetuning_config(
+        task_names=("stars",),
+        own_task_kind="regression",
+        own_task_files=f"train={tmp_path}/train.tsv,dev={tmp_path}/dev.tsv",
+        keep_best=True,
+        num_train_epochs=1,
+    )
+    said: list[str] = []
+    (result,) = finetune_run.run(config, said.append)
+    assert "No dev score was finite: the last weights are kept." in said
+    assert (result.best_step, result.chosen_on) == (None, [])
+
+
 def test_a_run_without_a_finished_trial_has_failed():
     finished = TrialResult(trial=1, seed=1)
     diverged = TrialResult(
@@ -800,9 +838,7 @@ def test_the_questions_about_a_paragraph_are_in_one_fold(make_finetuning_config,
     assert sum(len(run.held_out.examples) for run in runs) == 18
 
 
-def test_test_splits_and_files_are_predicted(
-    make_finetuning_config, finetuning_data, tmp_path, capsys
-):
+def test_test_splits_and_files_are_predicted(make_finetuning_config, tmp_path, capsys):
     unlabeled = tmp_path / "new.tsv"
     unlabeled.write_text("index\tsentence\n0\tw1 w2\n1\tw20 w23 한국어\n")
     config = make_finetuning_config(
@@ -813,7 +849,7 @@ def test_test_splits_and_files_are_predicted(
         num_train_epochs=12,
     )
     finetune_run.run(config, quiet)
-    folder = finetuning_data / "models" / "m" / "test_predictions"
+    folder = tmp_path / "results" / "test_predictions"
     submission = (folder / "glue_1" / "CoLA.tsv").read_text().splitlines()
     assert submission[0] == "index\tprediction"
     assert len(submission) == 6
