@@ -133,8 +133,18 @@ class HeadBuilder(Protocol):
         """Returns a new head, named `name`."""
 
 
-def _check_paths(task_name: str, head: TaskHead) -> None:
-    """Raises ValueError unless all variables of a head have the name of its task."""
+def _check_variables(task_name: str, head: TaskHead) -> None:
+    """Raises ValueError unless a head has all its variables, with the name of its task.
+
+    Those of a layer that is built when it is first called are neither trained nor saved.
+    """
+    for layer in head._flatten_layers(include_self=False):
+        has_variables = type(layer).build is not keras.layers.Layer.build
+        if has_variables and not layer.built:
+            raise ValueError(
+                f"the layer {layer.name} of the head of task {task_name} has no variables yet: "
+                "call its `build` in the `__init__` of the head"
+            )
     for variable in head.variables:
         if not variable.path.startswith(f"{TASK_SCOPE}/{task_name}/"):
             raise ValueError(
@@ -176,7 +186,7 @@ class FinetuningModel(keras.Model):
         with keras.name_scope(TASK_SCOPE):
             for task in tasks:
                 head = task.build_head(encoder_config, self.dtype_policy)
-                _check_paths(task.name, head)
+                _check_variables(task.name, head)
                 # One attribute per head, which fixes the checkpoint keys.
                 setattr(self, _attribute(task.name), head)
         self.built = True

@@ -2,11 +2,14 @@
 
 import json
 import pathlib
+from types import SimpleNamespace
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.inference.export.config import ExportConfig
 from electra_tf.interop.model_checkpoint import TASKS
@@ -14,6 +17,7 @@ from electra_tf.util.errors import UserError
 from finetune.config import task_kinds
 from finetune.config.task_spec_parser import load_specs
 from finetune.export import load_finetuned
+from finetune.model import FinetuningModel
 from finetune.run import run
 from tests.finetune.tasks.counting import COUNTING, CountingHead, CountingTask
 
@@ -69,6 +73,32 @@ def test_its_head_is_rebuilt_from_shapes():
         "words/dense/kernel": (8, 1),
         "words/dense/bias": (1,),
     }
+
+
+@pytest.mark.parametrize("is_built", [True, False])
+def test_layers_whose_variables_would_not_be_trained_are_refused(
+    make_finetuning_config, is_built
+):
+    class HiddenHead(CountingHead):
+        """Has a block of layers of Keras."""
+
+        def __init__(self, *given) -> None:
+            super().__init__(*given)
+            with keras.name_scope(self.name):
+                self.block = keras.Sequential([keras.layers.Dense(3)], name="block")
+                if is_built:
+                    self.block.build((None, 16))
+
+    def build_head(encoder: EncoderConfig, dtype: keras.DTypePolicy) -> HiddenHead:
+        return HiddenHead(encoder.hidden_size, 1, dtype, "words")
+
+    task = SimpleNamespace(name="words", build_head=build_head)
+    encoder = make_finetuning_config().encoder
+    if is_built:
+        assert len(FinetuningModel(encoder, [task]).head("words").variables) == 4
+        return
+    with pytest.raises(ValueError, match="the layer block of the head of task words has no"):
+        FinetuningModel(encoder, [task])
 
 
 def test_its_columns_metrics_and_defaults(make_finetuning_config, spec):
