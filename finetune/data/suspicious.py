@@ -24,6 +24,8 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 _FORMAT = "Cf"
 # How labels differ that are meant alike.
 _ALIKE = "case, spacing, invisible characters, Unicode form or how a number is written"
+# How programs write a missing value as text, in lower case. "None" and "NA" may be labels.
+_MISSING = ("nan", "<na>", "#n/a")
 # Separators of lists in a cell that labels themselves seldom contain.
 _SEPARATORS = ",;|"
 
@@ -141,7 +143,7 @@ def warn_of_long_rows(name: str, rows: Sequence[Row], pretrained: int, checkpoin
 
 
 def warn_of_odd_labels(names: Sequence[str], num_occurrences: int, train_path: str) -> None:
-    """Warns of labels that look like one label, or like texts or ids.
+    """Warns of labels that look like one label, like texts or ids, or like missing values.
 
     Args:
         names: the distinct labels of a train file.
@@ -157,6 +159,11 @@ def warn_of_odd_labels(names: Sequence[str], num_occurrences: int, train_path: s
         warn_once(
             f"{train_path}: these labels differ only in {_ALIKE}, but count as different "
             f"labels: {'; '.join(pairs[:3])}{more}"
+        )
+    if missing := next((name for name in names if name.lower() in _MISSING), None):
+        warn_once(
+            f"{train_path}: the label {missing!r}, which is learned as any other, looks like a "
+            "missing value: if so, remove its examples"
         )
     if len(names) > _FEW_LABELS and len(names) > num_occurrences / 2:
         warn_once(

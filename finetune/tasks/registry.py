@@ -15,6 +15,9 @@ from finetune.config.task_spec import TaskSpec
 from finetune.config.task_spec_parser import load_specs, spec_from_flags
 from finetune.tasks.base import Task
 
+# Other names of development sets, in lower case.
+_NAMES_OF_DEV = ("dev", "development", "devel", "validation", "valid", "val", "eval")
+
 
 def build_tasks(config: FinetuningConfig, tokenizer: CachedTokenizer) -> list[Task]:
     """Returns the tasks of `config.task_names`, in order.
@@ -153,7 +156,21 @@ def make_custom_task(
         )
     if config.num_folds:
         _warn_of_unused_splits(config, spec, task)
+    elif spec.held_out_fraction and spec.dev_fraction is None:
+        _warn_of_other_dev(spec)
     return task
+
+
+def _warn_of_other_dev(spec: TaskSpec) -> None:
+    """Warns of a split that is probably meant as dev, where examples of train become dev."""
+    others = [split for split in spec.files if split.lower() in _NAMES_OF_DEV]
+    if others:
+        warn_once(
+            f"{spec.source}: task {spec.name!r} has no split dev, so "
+            f"{spec.held_out_fraction:.0%} of train are held out as dev, which chooses weights "
+            f"and trials; {others[0]} is only evaluated after it. If that is the development "
+            'set, call it "dev"'
+        )
 
 
 def _warn_of_unused_splits(config: FinetuningConfig, spec: TaskSpec, task: Task) -> None:

@@ -147,3 +147,10 @@ def test_labels_that_are_meant_alike(labels, warned, capsys):
     assert bool(error) == (warned is not None)
     if warned:
         assert f"but count as different labels: {warned}\n" in error
+
+
+@pytest.mark.parametrize(("label", "is_missing"), [("NaN", True), ("none", False)])
+def test_labels_that_stand_for_missing_values(label, is_missing, capsys):
+    warn_of_odd_labels(("a", label), 100, f"train {label}")
+    told = f"the label '{label}', which is learned as any other, looks like a missing value"
+    assert (told in capsys.readouterr().err) == is_missing

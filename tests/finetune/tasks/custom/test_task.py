@@ -189,6 +189,25 @@ def test_something_must_be_there_to_evaluate_on(make_task):
         assert len(task.load("train", DataReport("mine", "train"))) == 3
 
 
+def test_another_name_of_dev_is_warned_of_where_train_is_divided(make_task, capsys):
+    files = {"train.tsv": TRAIN, "validation.tsv": TRAIN}
+
+    def said(files: dict, config: dict | None = None, **changes) -> str:
+        warn_once.cache_clear()
+        make_task(files, "classification", config, **changes)
+        return capsys.readouterr().err
+
+    expected = (
+        "mine.json: task 'mine' has no split dev, so 10% of train are held out as dev, which "
+        "chooses weights and trials; validation is only evaluated after it"
+    )
+    assert expected in said(files)
+    for named in ({"dev.tsv": TRAIN, **files}, {"train.tsv": TRAIN, "heldout.tsv": TRAIN}):
+        assert "has no split dev" not in said(named)
+    for meant in ({"dev_fraction": 0.1}, {"dev_fraction": 0}, {"config": {"num_folds": 2}}):
+        assert "has no split dev" not in said(files, **meant)
+
+
 def test_words_are_tagged(make_task):
     content = "who O\nwas O\n\nme B-PER\n"
     files = {"train.conll": content, "dev.conll": content}
