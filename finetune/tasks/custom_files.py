@@ -21,6 +21,8 @@ from finetune.tasks.base import PREDICT, TRAIN, no_split
 DEV, TEST = "dev", "test"
 CONLL = "conll"
 _WITH_HEADER = ("tsv", "csv")
+# Role of the names of examples, which are copied into predictions.
+_ID = "id"
 # Role of `TaskSpec.group_column`.
 GROUP = "group"
 _CONLL_COLUMNS = {"words": 0, "tags": -1}
@@ -104,7 +106,7 @@ class TaskFiles:
     def records(
         self, path: str, roles: Sequence[str], optional: Sequence[str] = ()
     ) -> list[RawExample]:
-        """Reads the required columns of a file, and optional ones listed in "columns".
+        """Reads the required columns of a file, optional ones listed in "columns", and ids.
 
         The value of a role with several columns is the list of theirs.
 
@@ -115,9 +117,11 @@ class TaskFiles:
         file_format = self.format_of(path)
         named = [role for role in optional if role in spec.columns]
         columns = {role: spec.column(role) for role in dict.fromkeys((*roles, *named))}
+        unnamed = () if spec.columns or file_format == CONLL else spec.kind.optional_columns
+        columns |= {role: role for role in unnamed if role not in roles}
         if file_format == CONLL and not spec.columns:
             columns = {role: _CONLL_COLUMNS[role] for role in roles}
-        elif file_format == CONLL and "id" in columns:
+        elif file_format == CONLL and _ID in columns:
             raise UserError(f'{spec.source}: sentences of a conll file have no "id" column')
         if spec.group_column is not None and self._is_train(path):
             if file_format == CONLL:
@@ -135,7 +139,7 @@ class TaskFiles:
             path,
             file_format=file_format,
             columns=columns,
-            optional=optional,
+            optional=(*optional, *unnamed),
             header=spec.header is not False,
             see_names=lambda names: self._compare_names(path, columns, names),
             see_width=lambda width: self._compare_widths(path, columns, width),
@@ -143,15 +147,31 @@ class TaskFiles:
         for record in records:
             for role, parts in lists.items():
                 record.values[role] = [record.values.pop(part) for part in parts]
+        for role in unnamed:
+            self._leave_out(role, path, records)
         for role in named:
             # Files to predict need no answers, and train no ids.
-            is_needed = not self._is_train(path) if role == "id" else "answers" not in optional
+            is_needed = not self._is_train(path) if role == _ID else "answers" not in optional
             if is_needed and not any(role in record.values for record in records):
                 warn_once(
                     f"{path} has no column {spec.column(role)!r} ({role}), which "
                     f"{spec.source} names"
                 )
         return records
+
+    def _leave_out(self, role: str, path: str, records: Sequence[RawExample]) -> None:
+        """Leaves out what is optional and not named, with a warning; ids are of no consequence.
+
+        Were it read, models of older versions would get other inputs.
+        """
+        if role == _ID or not any(role in record.values for record in records):
+            return
+        warn_once(
+            f"{path} has a column {role!r}, which is not read: to use it, name all columns in "
+            f'"columns" of {self.spec.source}'
+        )
+        for record in records:
+            record.values.pop(role, None)
 
     def _compare_widths(self, path: str, columns: Mapping[str, str | int], width: int) -> None:
         """Refuses indices from the end that are other columns in another file, unnamed there.

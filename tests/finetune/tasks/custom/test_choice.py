@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.config.task_kinds import kinds_by_name
 from finetune.config.task_spec_parser import load_specs, spec_from_flags
@@ -53,6 +54,16 @@ def test_every_choice_is_a_sequence(make_task):
     assert words(task, second, 2) == ([], [])
     assert [row["mine_label_ids"] for row in data.rows] == [2, 0]
     assert [row["mine_eid"] for row in data.rows] == [0, 1]
+
+
+def test_a_question_that_is_not_read_is_told_of(make_task, capsys):
+    warn_once.cache_clear()
+    record = {"text": "good", "question": "who", "choices": ["a", "b"], "label": 1, "id": 7}
+    task = make(make_task, lines(record, {**record, "label": 0}))
+    data, _ = load(task)
+    first = data.examples[0]
+    assert (first.question, first.guid) == (None, "7")
+    assert "train.jsonl has a column 'question', which is not" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,18 @@ def test_named_columns_that_a_file_lacks_are_warned_of(make_task, capsys, name, 
     assert capsys.readouterr().err == ""
 
 
+def test_places_of_answers_that_are_not_read_are_told_of(make_task, capsys):
+    warn_once.cache_clear()
+    header = "id,question,context,answers,answer_start"
+    files = {"train.csv": f"{header}\nx7,who?,a me me,me,5\n"}
+    task = make_task(files, "qa", NO_EVAL, dev_fraction=0)
+    (example,) = load(task, "train")
+    assert (example.qas_id, example.start_position) == ("x7", 1)
+    said = capsys.readouterr().err
+    assert said.count("is not read: to use it, name all columns") == 1
+    assert "train.csv has a column 'answer_start'" in said
+
+
 def test_columns_of_files_without_columns_are_warned_of(make_task, capsys):
     make_task({"train.json": json.dumps(SQUAD)}, "qa", columns=COLUMNS)
     assert '"columns" of' in capsys.readouterr().err

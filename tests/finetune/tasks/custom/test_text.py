@@ -6,6 +6,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_spec_parser import load_specs
@@ -64,6 +65,21 @@ def test_examples_of_pairs(make_source):
     assert (second.eid, second.text_b, second.guid) == (1, "so, there", "x2")
     assert source.labels.names == ("0", "1")
     assert source.dev_splits == ()
+
+
+def test_without_columns_ids_are_read_and_second_texts_are_told_of(make_source, capsys):
+    warn_once.cache_clear()
+    files = {"train.csv": "id,text,text_b,label\nx1,good,film,1\nx2,bad,film,0\n"}
+    source = make_source(files, dev_fraction=0)
+    assert [(e.guid, e.text_a, e.text_b) for e in load(source, "train")] == [
+        ("x1", "good", None),
+        ("x2", "bad", None),
+    ]
+    assert "train.csv has a column 'text_b', which is not read: to" in capsys.readouterr().err
+    columns = {"text": "text", "label": "label"}
+    (first, _) = load(make_source(files, columns=columns, dev_fraction=0), "train")
+    assert first.guid is None
+    assert not capsys.readouterr().err
 
 
 def test_labels_of_train_are_sorted_numbers_first(make_source):
