@@ -54,7 +54,7 @@ def read_records(
 
     Raises:
         UserError: the file is missing, empty or not UTF-8, lacks a column, has lines of
-            different lengths, or contains invalid JSON or quoting.
+            different lengths or a second header, or contains invalid JSON or quoting.
     """
     if file_format == "parquet":
         _check_exists(path)
@@ -164,6 +164,11 @@ def _read_table(
             raise UserError(
                 f"{path}: line {line} has {_count(len(cells), 'column')}, but {counted} has "
                 f"{width}{_stray_separator_hint(cells, width)}"
+            )
+        if width > 1 and [cell.strip("\ufeff \t") for cell in cells] == names:
+            raise UserError(
+                f"{path}: line {line} has the names of the columns again; if two files were "
+                "joined here, remove it"
             )
         record = RawExample(path, line, {role: cells[i] for role, i in indices.items()})
         if "label" in indices:

@@ -118,6 +118,7 @@ def test_any_metric_of_the_level_can_be_the_main_one(make_task, level):
             {"level": "token"},
             r"all 2 words have the tag 'X', so there is nothing",
         ),
+        ("train.conll", SPANS.replace(" ", ","), {"level": "token"}, "are in the same column"),
         (
             "train.conll",
             SPANS,
