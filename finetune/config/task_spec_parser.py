@@ -177,7 +177,7 @@ def _is_column_or_list(value: Any) -> bool:
 
 
 _KEYS = {
-    "name": _Key("letters, digits, - and _", _is_name),
+    "name": _Key("letters from A to Z, digits, - and _", _is_name),
     "kind": _Key(
         f"one of {', '.join(kinds_by_name())}",
         lambda v: isinstance(v, str) and v in kinds_by_name(),

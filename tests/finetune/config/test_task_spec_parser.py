@@ -109,7 +109,7 @@ def test_unknown_formats_are_refused(path):
         ({"kind": None}, r"task 'router' lacks the key \"kind\""),
         ({"files": None}, 'lacks the key "files"'),
         ({"name": None}, 'task lacks the key "name"'),
-        ({"name": "a,b"}, "\"name\" must be letters, digits, - and _, not 'a,b'"),
+        ({"name": "a,b"}, "\"name\" must be letters from A to Z, digits, - and _, not 'a,b'"),
         ({"kind": "classify"}, '"kind" must be one of classification, multilabel'),
         ({"files": {"dev": "a.csv"}}, '"files" lacks the split "train"'),
         (
