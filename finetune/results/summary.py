@@ -35,7 +35,8 @@ class TrialResult:
         chosen_on: "task/split" whose scores selected the weights, with `keep_best`.
         examples: number of examples of each part of a fold: those that trained, chose the
             weights ("selection") and are reported ("held_out").
-        seconds: wall time, with the training steps of earlier starts of the run.
+        seconds: wall time, with the training steps of earlier starts of the run; without
+            training, that of the training steps of the model.
         metrics: metrics by "task/split" and name; NaN if undefined.
         main: name of the main metric by "task/split".
     """

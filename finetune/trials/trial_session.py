@@ -11,6 +11,7 @@ from electra_tf.config.saved_config import load_saved_config
 from electra_tf.config.trained_positions import TRAINED_POSITIONS
 from electra_tf.interop.formats import saved_hyperparameters
 from electra_tf.training.checkpoints.authors_files import has_only_authors_checkpoint
+from electra_tf.training.monitoring.run_info import LOG_FILE, read_log, training_seconds
 from electra_tf.util.files import remove_files
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.saved_settings import NUM_TRAIN_STEPS
@@ -98,6 +99,7 @@ class TrialSession:
             check_labels(path, self._trainer.load_encoder_and_heads(path), self._tasks)
         else:
             self._trainer.restore(trial.model_dir)
+            result = dataclasses.replace(result, **self._recorded_training())
         if not config.do_train:
             model, recorded = self._evaluated_model()
             result = dataclasses.replace(result, chosen_on=self._recorded_choice(recorded))
@@ -114,6 +116,18 @@ class TrialSession:
             ):
                 self._print(f"Test outputs: {path}")
         return result
+
+    def _recorded_training(self) -> dict[str, float]:
+        """Returns the steps and seconds in the log of a model that is evaluated, if any.
+
+        Its results replace those of its training.
+        """
+        path = os.path.join(self._trial.model_dir, LOG_FILE)
+        if not (self._config.do_eval and os.path.exists(path)):
+            return {}
+        log = read_log(path)
+        steps = max((record["step"] for record in log), default=0)
+        return {"steps": steps, "seconds": training_seconds(log)}
 
     def _evaluated_model(self) -> tuple[str, Mapping[str, Any]]:
         """Returns the path of the model, of any format, and what it records of its run."""

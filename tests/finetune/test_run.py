@@ -908,6 +908,8 @@ def test_evaluates_a_trained_model_alone(make_finetuning_config, finished):
     evaluation = make_finetuning_config(do_train=False, seed=99)
     (evaluated,) = finetune_run.run(evaluation, quiet)
     assert evaluated.metrics == trained
+    assert evaluated.steps == 16  # those of the training, which the results still tell
+    assert evaluated.seconds > 0
     assert evaluated.seed == make_finetuning_config().seed  # that of the model
 
 
