@@ -138,16 +138,22 @@ def whole_folder(path: str | os.PathLike) -> Iterator[str]:
     """Yields the path of a folder to make beside `path`; its files then move to `path`.
 
     A new or empty folder appears at once, when all of it is on the disk. On an error, nothing
-    is written to `path`.
+    is written to `path`, which may be a link to a folder.
+
+    The folder is made inside of `path` if that is a mounted disk, or in a folder that cannot be
+    written: files then appear one by one.
     """
-    path = os.path.abspath(path)
-    temporary = temporary_path(path)
+    path = os.path.realpath(path)
+    folder, name = os.path.split(path)
+    is_apart = os.path.ismount(path) or not os.access(folder, os.W_OK)
+    is_inside = os.path.isdir(path) and is_apart
+    temporary = temporary_path(os.path.join(path if is_inside else folder, name))
     shutil.rmtree(temporary, ignore_errors=True)
     make_folders(os.path.dirname(path))
     try:
         yield temporary
         flush_tree(temporary)
-        if not os.path.isdir(path) or not os.listdir(path):
+        if not is_inside and (not os.path.isdir(path) or not os.listdir(path)):
             os.replace(temporary, path)
             flush_folder(os.path.dirname(path))
             return

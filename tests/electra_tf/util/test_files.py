@@ -147,6 +147,38 @@ def test_a_folder_with_files_keeps_them(tmp_path):
     assert (folder / "one").read_text() == "1"
 
 
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_a_folder_may_be_a_link(tmp_path, is_empty):
+    folder = tmp_path / "disk/folder"
+    folder.mkdir(parents=True)
+    if not is_empty:
+        write_atomically(folder / "three", "3")
+    (tmp_path / "link").symlink_to(folder)
+    write_two(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert names(tmp_path / "disk") == [
+        "folder",
+        *(f"folder/{name}" for name in ("deep", "deep/two", "one")),
+        *([] if is_empty else ["folder/three"]),
+    ]
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_a_mounted_folder_is_filled_from_inside(tmp_path, monkeypatch, is_empty):
+    """No file can be renamed from beside it to another file system."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    if not is_empty:
+        write_atomically(folder / "one", "old")
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == str(folder))
+    with whole_folder(folder) as temporary:
+        assert os.path.dirname(temporary) == str(folder)
+        write_atomically(os.path.join(temporary, "one"), "1")
+        write_atomically(os.path.join(temporary, "deep/two"), "2")
+    assert names(tmp_path) == ["folder", *(f"folder/{n}" for n in ("deep", "deep/two", "one"))]
+    assert (folder / "one").read_text() == "1"
+
+
 def test_lines_end_at_newlines_only(tmp_path):
     path = tmp_path / "lines.txt"
     text = "one\u2028still one\u2029\x85\x0b\x0c\x1c\rand\ntwo\r\n\nlast"
