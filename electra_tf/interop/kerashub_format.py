@@ -75,6 +75,8 @@ REGISTERED_NAME = "keras_hub>ElectraBackbone"
 HIDDEN_ACT = "gelu_tanh"
 _KERASHUB = ("keras_hub", "kerashub", "A preset of KerasHub")
 LAYER_NORM_EPSILON = 1e-12
+# Of weights in every format, whatever Keras's policy is, which a backbone would take.
+_DTYPE = "float32"
 
 
 class KerasHubFormat(CheckpointFormat):
@@ -101,7 +103,7 @@ class KerasHubFormat(CheckpointFormat):
             with warnings.catch_warnings():
                 # Keras leaves weights that it does not find as they were initialized.
                 warnings.filterwarnings("error", message="Skipping nested container")
-                backbone = keras_hub.models.ElectraBackbone.from_preset(path)
+                backbone = keras_hub.models.ElectraBackbone.from_preset(path, dtype=_DTYPE)
         except Exception as error:  # h5py raises RuntimeError for a damaged file, and more
             message = " ".join(str(error).split())[:300]
             raise UserError(f"{path} cannot be loaded by KerasHub: {message}") from error
@@ -148,7 +150,8 @@ class KerasHubFormat(CheckpointFormat):
             )
         keras_hub = import_extra(*_KERASHUB)
 
-        backbone = keras_hub.models.ElectraBackbone(**backbone_arguments(encoder))
+        arguments = backbone_arguments(encoder)
+        backbone = keras_hub.models.ElectraBackbone(**arguments, dtype=_DTYPE)
         variables = {variable.path: variable for variable in backbone.weights}
         for theirs, ours, _ in _names(encoder):
             variable = variables[theirs]

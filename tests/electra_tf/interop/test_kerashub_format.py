@@ -4,6 +4,7 @@ import dataclasses
 import json
 import sys
 
+import keras
 import keras_hub
 import numpy as np
 import pytest
@@ -45,6 +46,18 @@ def test_presets_compute_the_same(size, tmp_path):
     ours = outputs(after, inputs)["sequence"]
     mask = inputs["attention_mask"] == 1
     assert np.abs(ours - np.asarray(theirs))[mask].max() < TOLERANCE
+
+
+def test_weights_are_float32_whatever_the_policy_of_keras_is(tmp_path):
+    before = read(HUGGINGFACE_DATA / "small/discriminator", "huggingface")
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("bfloat16")
+    try:
+        KERASHUB.write(before, str(tmp_path))
+        after = read(tmp_path, "kerashub")
+    finally:
+        keras.config.set_dtype_policy(policy)
+    assert_same_arrays(dict(after.arrays), before.part("electra/"))
 
 
 def test_the_tokenizer_lowers_case_as_ours(tmp_path):
