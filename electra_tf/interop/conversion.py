@@ -19,6 +19,7 @@ from electra_tf.interop.huggingface.format import (
 )
 from electra_tf.interop.model_checkpoint import (
     TASK_SCOPE,
+    CheckpointFormat,
     ModelCheckpoint,
     ModelDescription,
     ModelFamily,
@@ -86,7 +87,7 @@ def convert(
     notes = list(checkpoint.notes)
     if config.num_attention_heads:
         checkpoint = _with_heads(checkpoint, config.num_attention_heads, source_format.name)
-    checkpoint = _with_tokenizer(checkpoint, config)
+    checkpoint = _with_tokenizer(checkpoint, config, source_format)
     checkpoint = _with_vocabulary(checkpoint, config, notes)
     _check_heads(checkpoint, config)
     checkpoint, unknown = without_unknown_arrays(checkpoint, config.source)
@@ -263,15 +264,18 @@ def _check_heads(checkpoint: ModelCheckpoint, config: ConversionConfig) -> None:
         )
 
 
-def _with_tokenizer(checkpoint: ModelCheckpoint, config: ConversionConfig) -> ModelCheckpoint:
+def _with_tokenizer(
+    checkpoint: ModelCheckpoint, config: ConversionConfig, source_format: CheckpointFormat
+) -> ModelCheckpoint:
     """Returns the checkpoint with tokenizer settings as recorded, else as described or given.
 
     Raises:
         UserError: they contradict each other.
     """
     description = checkpoint.description
+    found = source_format.settings(config.source, needs_vocabulary=False) or {}
     own_vocabulary = os.path.join(containing_folder(config.source), VOCAB_FILE)
-    vocab_file = config.vocab_file or own_vocabulary
+    vocab_file = config.vocab_file or found.get("vocab_file", own_vocabulary)
     given = {name: getattr(config, name) for name in SETTINGS}
     if config.strip_accents and config.do_lower_case is False:
         warn_once(

@@ -248,6 +248,22 @@ def test_case_and_accents_of_the_authors_checkpoints_are_given(tmp_path, target)
         run(tmp_path / "accents", "tf1", tmp_path / "more", strip_accents=True)
 
 
+def test_a_cased_vocabulary_of_unknown_casing_is_warned_of(tmp_path, capsys):
+    """Also that of a pair, which is in its folders."""
+    pair = tmp_path / "pair"
+    shutil.copytree(SMALL, pair)
+    for folder in (pair / "discriminator", pair / "generator"):
+        (folder / "tokenizer_config.json").unlink()
+        vocabulary = (folder / "vocab.txt").read_text()
+        (folder / "vocab.txt").write_text(vocabulary.replace("w", "W"))
+    run(pair, "tf1", tmp_path / "ours")
+    said = capsys.readouterr().err
+    assert f"entries of {pair}/discriminator/vocab.txt have capitals" in said
+    assert "pass --do_lower_case=false if the vocabulary is cased" in said
+    run(pair, "tf1", tmp_path / "cased", do_lower_case=False)
+    assert "capitals" not in capsys.readouterr().err
+
+
 def test_stripped_accents_of_cased_text_are_warned_of(tmp_path, capsys):
     source = authors_model(tmp_path / "theirs")
     more = {"num_attention_heads": 4, "do_lower_case": False}
