@@ -14,6 +14,7 @@ from electra_tf.inference.export.config import (
     choose_component,
     select_fields,
     serving_length,
+    warn_of_assumed_length,
 )
 from electra_tf.inference.export.pretrained import EMBEDDINGS, EmbeddingsServable
 from electra_tf.inference.export.servable import Servable, ServableLoader
@@ -55,9 +56,8 @@ def load_finetuned(
         )
     components = (*run.task_names, EMBEDDINGS)
     component = choose_component(config.component, components, config.model_dir)
-    length = serving_length(
-        config.max_seq_length, run.max_seq_length, run.encoder.max_position_embeddings
-    )
+    positions = run.encoder.max_position_embeddings
+    length = serving_length(config.max_seq_length, run.max_seq_length, positions)
     # What follows from the length, such as the stride of windows, is that of the served one.
     stride = min(run.window_stride, length - NUM_SPECIAL[1])
     run = dataclasses.replace(run, max_seq_length=length, window_stride=stride)
@@ -68,6 +68,8 @@ def load_finetuned(
     warn_of_unfinished(saved, step, checkpoint)
     print_fn(f"Model:   {component} of {checkpoint}, {run.precision}")
     warn_of_untrained_positions(saved, length, "--max_seq_length", config.model_dir)
+    if not run.task_names:  # a converted encoder
+        warn_of_assumed_length(config, saved, length, positions)
     if component not in run.task_names:
         return EmbeddingsServable(model.electra, tokenizer.tokenizer, length)
     (task,) = [task for task in tasks if task.name == component]

@@ -154,12 +154,18 @@ class FinetuningFamily(NativeFamily):
 
 
 def _serving_length(checkpoint: ModelCheckpoint) -> dict[str, int]:
-    """Returns the sequence length of such a run by default, as far as positions go."""
-    kinds = {task.name: task.kind for task in checkpoint.description.tasks}
+    """Returns the sequence length of such a run by default, as far as positions are trained.
+
+    That of an encoder without tasks is all of these, if their number is known.
+    """
+    description = checkpoint.description
+    kinds = {task.name: task.kind for task in description.tasks}
     defaults = task_defaults(tuple(kinds), kinds)
     length = defaults.get("max_seq_length", FinetuningConfig.max_seq_length)
-    positions = checkpoint.description.encoder.max_position_embeddings
-    return {"max_seq_length": min(length, positions)}
+    trained = description.trained_positions
+    if trained is not None:
+        length = min(length, trained) if kinds else trained
+    return {"max_seq_length": min(length, description.encoder.max_position_embeddings)}
 
 
 def _head_arrays(checkpoint: ModelCheckpoint, task_name: str) -> dict[str, np.ndarray]:

@@ -71,9 +71,10 @@ class PretrainingFamily(NativeFamily):
         if description.tasks or not (checkpoint.has_discriminator or checkpoint.has_masked_lm):
             return None
         longest = description.encoder.max_position_embeddings
+        length = description.trained_positions or PretrainingConfig.max_seq_length
         config = PretrainingConfig.create(
             **CONVERTED,
-            max_seq_length=min(PretrainingConfig.max_seq_length, longest),
+            max_seq_length=min(length, longest),
             **description.model_settings(),
             **_generator_settings(checkpoint),
         )

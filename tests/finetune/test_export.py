@@ -384,6 +384,11 @@ def test_a_converted_encoder_is_served_as_far_as_its_positions_go(tmp_path):
     config = ExportConfig(model_dir=str(tmp_path), export_dir=tmp_path / "x")
     servable = load_servable(config, LOADERS, discard)
     assert servable.max_seq_length == whole.description.encoder.max_position_embeddings == 16
+    known = dataclasses.replace(encoder.description, trained_positions=12)
+    shorter = dataclasses.replace(encoder, description=known)
+    format_of("electra_tf").write(shorter, str(tmp_path / "known"))
+    config = dataclasses.replace(config, model_dir=str(tmp_path / "known"))
+    assert load_servable(config, LOADERS, discard).max_seq_length == 12
 
 
 def test_the_embeddings_of_a_finetuned_model_are_those_of_its_encoder(model_dir, tmp_path):

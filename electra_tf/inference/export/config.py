@@ -6,7 +6,9 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from electra_tf.config.trained_positions import trained_positions
 from electra_tf.text.framing import MIN_INPUT_LENGTH
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, nearest_name_hint
 from electra_tf.util.paths import convert_paths
 
@@ -120,3 +122,23 @@ def serving_length(asked: int | None, trained: int, positions: int) -> int:
             f"--max_seq_length={length} exceeds the model's {positions} position embeddings"
         )
     return length
+
+
+def warn_of_assumed_length(
+    config: ExportConfig, saved: Mapping[str, Any], length: int, positions: int
+) -> None:
+    """Warns if texts are cut at a default, because a converted model records no length.
+
+    Args:
+        config: settings of the export.
+        saved: hyperparameters of a model that was converted and has not been trained here.
+        length: maximum sequence length to serve.
+        positions: number of position embeddings.
+    """
+    is_assumed = config.max_seq_length is None and trained_positions(saved) is None
+    if is_assumed and length < positions:
+        warn_once(
+            f"{config.model_dir} was converted, and does not record on how many tokens it was "
+            f"trained: texts are truncated to {length} tokens, the default. Pass "
+            f"--max_seq_length, of at most {positions}"
+        )

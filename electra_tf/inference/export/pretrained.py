@@ -8,6 +8,7 @@ import tensorflow as tf
 from electra_tf import model_builder
 from electra_tf.config.distribution import on_one_device
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
+from electra_tf.config.saved_config import is_converted
 from electra_tf.config.trained_positions import warn_of_untrained_positions
 from electra_tf.inference.export.config import (
     GENERATOR,
@@ -15,6 +16,7 @@ from electra_tf.inference.export.config import (
     choose_component,
     select_fields,
     serving_length,
+    warn_of_assumed_length,
 )
 from electra_tf.inference.export.servable import Servable, ServableLoader, ServedOutputs
 from electra_tf.model.encoder import Encoder
@@ -177,11 +179,10 @@ def load_pretrained(
             f"--component={GENERATOR}"
         )
     tokenizer = Tokenizer(vocabulary, run.do_lower_case, run.strip_accents)
-    length = serving_length(
-        config.max_seq_length,
-        run.max_seq_length,
-        discriminator_config(run).max_position_embeddings,
-    )
+    positions = discriminator_config(run).max_position_embeddings
+    length = serving_length(config.max_seq_length, run.max_seq_length, positions)
+    if is_converted(saved):
+        warn_of_assumed_length(config, saved, length, positions)
     warn_of_untrained_positions(saved, length, "--max_seq_length", config.model_dir)
     if component == DISCRIMINATOR:
         return DiscriminatorServable(model, tokenizer, length)

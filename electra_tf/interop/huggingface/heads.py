@@ -47,6 +47,10 @@ _UNKNOWN = {
     "multiple_choice": "whether choices follow a question is unknown: no question is assumed",
     "qa": "whether questions may be unanswerable is unknown: all are assumed to have an answer",
 }
+_UNKNOWN_LENGTH = (
+    "on how many tokens it was trained is unknown: exports take the default of its kind unless "
+    "you pass --max_seq_length"
+)
 
 
 def to_huggingface_head(
@@ -104,8 +108,8 @@ def _with_settings(head: ConvertedHead, config: Mapping[str, Any]) -> ConvertedH
         return head
     settings = config.get(SETTINGS)
     if settings is None:
-        unknown = _UNKNOWN.get(head.task.kind)
-        notes = (f"{TASK_SCOPE}{head.task.name}: {unknown}",) if unknown else ()
+        unknown = filter(None, (_UNKNOWN.get(head.task.kind), _UNKNOWN_LENGTH))
+        notes = (f"{TASK_SCOPE}{head.task.name}: {each}" for each in unknown)
         return head._replace(notes=(*head.notes, *notes))
     if not isinstance(settings, dict):
         raise UserError(

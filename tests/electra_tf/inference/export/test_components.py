@@ -25,6 +25,8 @@ from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.console import discard
 from electra_tf.util.errors import UserError
+from finetune.export import FINETUNED
+from tests.electra_tf.interop.models import format_of, tiny_pretraining_checkpoint
 from tests.finetune.conftest import write_model
 
 
@@ -60,6 +62,34 @@ def test_longer_texts_than_those_of_pretraining_are_warned_of(tiny_data, tmp_pat
     run = dataclasses.replace(PretrainingConfig(**saved), max_seq_length=11)
     load_model(run, load_vocabulary(run.vocab_file), tf.distribute.get_strategy())
     assert "--max_seq_length=11 is longer than the 9 tokens" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("part", ["", "electra/"])
+def test_the_length_of_a_converted_model_is_given_or_assumed(
+    make_config, tmp_path, capsys, part
+):
+    """Of a pre-trained model, and of an encoder."""
+    shape = {**make_config().model_hparam_overrides, "max_position_embeddings": 200}
+    whole = tiny_pretraining_checkpoint(make_config, model_hparam_overrides=shape)
+    described = dataclasses.replace(whole.description, hyperparameters={})
+    converted = dataclasses.replace(whole, description=described, arrays=whole.part(part))
+    format_of("electra_tf").write(converted, str(tmp_path / "m"))
+    config = ExportConfig(
+        model_dir=str(tmp_path / "m"), export_dir=tmp_path / "x", component="embeddings"
+    )
+    loaders = [PRETRAINED, FINETUNED]
+    assert load_servable(config, loaders, discard).max_seq_length == 128
+    said = capsys.readouterr().err
+    assert f"{tmp_path / 'm'} was converted, and does not record on how many tokens" in said
+    assert "truncated to 128 tokens, the default. Pass --max_seq_length, of at most 200" in said
+    given = dataclasses.replace(config, max_seq_length=150)
+    assert load_servable(given, loaders, discard).max_seq_length == 150
+    known = dataclasses.replace(described, trained_positions=190)
+    known = dataclasses.replace(converted, description=known)
+    format_of("electra_tf").write(known, str(tmp_path / "known"))
+    config = dataclasses.replace(config, model_dir=str(tmp_path / "known"))
+    assert load_servable(config, loaders, discard).max_seq_length == 190
+    assert not capsys.readouterr().err
 
 
 def test_a_file_of_an_export_that_is_lost_or_changed_is_named(tmp_path):

@@ -124,7 +124,7 @@ def test_choices_with_padding_and_segments():
     assert checkpoint.description.tasks == (
         TaskDescription("multiple_choice", "multiple_choice"),
     )
-    (note,) = checkpoint.notes
+    note, _ = checkpoint.notes
     assert "whether choices follow a question is unknown: no question is assumed" in note
     inputs, theirs = stored("multiple_choice")
     ours = choice_logits(checkpoint, inputs)
@@ -213,7 +213,8 @@ def test_the_length_of_training_survives_a_round_trip(make_config, tmp_path):
         assert after.description.encoder.max_position_embeddings == positions
         assert trained_positions(HUGGINGFACE.settings(str(theirs))) == trained
         format_of("electra_tf").write(after, str(ours))
-        assert trained_positions(load_saved_config(ours).hyperparameters) == trained
+        saved = load_saved_config(ours).hyperparameters
+        assert trained_positions(saved) == saved["max_seq_length"] == trained
     # Files of other programs do not tell it.
     after = read(HUGGINGFACE_DATA / "small", "huggingface")
     assert after.description.trained_positions is None

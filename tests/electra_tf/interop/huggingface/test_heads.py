@@ -88,8 +88,7 @@ def test_tags_of_spans_alone_make_a_task_of_spans(tmp_path, labels, level):
 def test_the_segment_of_tagging_is_reported_both_ways(tmp_path):
     (note,) = HUGGINGFACE.write(finetuned("tagging"), str(tmp_path))
     assert "pass token_type_ids of 1" in note
-    (note,) = read(tmp_path, "huggingface").notes
-    assert "tagging here gives tokens segment 1" in note
+    assert "tagging here gives tokens segment 1" in read(tmp_path, "huggingface").notes[0]
 
 
 SETTINGS = {
@@ -169,6 +168,7 @@ def test_settings_that_transformers_does_not_record_are_reported(kind, tmp_path)
     HUGGINGFACE.write(with_settings(kind), str(tmp_path))
     notes = read(tmp_path, "huggingface").notes
     assert any(" assumed" in note for note in notes) == (kind != "tagging")
+    assert notes[-1].startswith("task_specific/mine: on how many tokens it was trained is unkn")
 
 
 @pytest.mark.parametrize(
@@ -218,3 +218,7 @@ def test_a_converted_model_is_served_at_the_length_of_its_task(kind, positions, 
     longer = dataclasses.replace(checkpoint.description, encoder=encoder)
     settings = own_hyperparameters(dataclasses.replace(checkpoint, description=longer))
     assert settings["max_seq_length"] == length
+    for trained in (64, 300):
+        known = dataclasses.replace(longer, trained_positions=trained)
+        settings = own_hyperparameters(dataclasses.replace(checkpoint, description=known))
+        assert settings["max_seq_length"] == min(length, trained)
