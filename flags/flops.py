@@ -21,7 +21,7 @@ from electra_tf.util.files import check_not_empty, check_not_input
 from electra_tf.util.output_checks import check_output_file
 from electra_tf.util.paths import RemotePath, is_remote
 from electra_tf.util.tensorflow_import import import_tensorflow
-from finetune.config.defaults import own_kinds
+from finetune.config.defaults import RANDOM_INIT, own_kinds
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import MULTIPLE_CHOICE
 from flags import finetuning, hyperparameters, pretraining
@@ -145,10 +145,19 @@ def _named(recipes: Sequence[str]) -> list[tuple[str, str]]:
 def _count_recipe(path: str, name: str, place: dict[str, str | None]) -> RunFlops:
     """Returns the FLOPs of a recipe under `name`; `place` locates the model, if any."""
     arguments = _read_recipe(find_recipe(path))
-    place = {**place, "model_name": place["model_name"] or pathlib.Path(path).stem}
+    given_name = place["model_name"]
+    place = {**place, "model_name": given_name or pathlib.Path(path).stem}
     try:
         if _is_finetuning(arguments):
             config = finetuning.config_from_flags(_parse(finetuning, arguments, place))
+            model = config.pretrained_model_dir
+            is_read = given_name and config.init_checkpoint in (model, RANDOM_INIT)
+            if is_read and not os.path.isdir(model):
+                warn_once(
+                    f"--model_name={given_name}: there is no model in {model}, so "
+                    f"--recipe={path} is counted with an encoder of the size "
+                    f"{config.model_size}"
+                )
             kinds = own_kinds(dataclasses.asdict(config), config.task_names)
             if MULTIPLE_CHOICE.name in kinds.values():
                 warn_once(

@@ -77,7 +77,7 @@ def test_a_run_that_goes_on_from_a_checkpoint_has_its_size(tiny_data, tmp_path):
         parse(*place, "--init_checkpoint=missing")
 
 
-def test_finetuning_takes_the_encoder_of_the_model(tmp_path):
+def test_finetuning_takes_the_encoder_of_the_model(tmp_path, capsys):
     (unknown,) = parse(f"--recipe={ROUTER}").runs
     folder = tmp_path / "models" / "large"
     folder.mkdir(parents=True)
@@ -87,6 +87,13 @@ def test_finetuning_takes_the_encoder_of_the_model(tmp_path):
     (large,) = parse(f"--recipe={ROUTER}", f"--data-dir={tmp_path}", "--model-name=large").runs
     assert unknown.inference_flops == 3_677_281_792  # ELECTRA-small, as the authors count
     assert large.inference_flops > 20 * unknown.inference_flops
+    assert not capsys.readouterr().err
+    (lost,) = parse(f"--recipe={ROUTER}", f"--data-dir={tmp_path}", "--model-name=larg").runs
+    assert lost.inference_flops == unknown.inference_flops
+    assert (
+        f"--model_name=larg: there is no model in {tmp_path}/models/larg, so --recipe={ROUTER} "
+        "is counted with an encoder of the size small"
+    ) in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
