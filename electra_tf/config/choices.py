@@ -10,7 +10,7 @@ from typing import Any
 
 from electra_tf.util.errors import UserError
 
-ELECTRA, ELECTRIC, MLM = "electra", "electric", "mlm"
+ELECTRA, ELECTRIC, MLM, ELECTRA_15 = "electra", "electric", "mlm", "electra_15"
 MASKED_LM, TWO_TOWER, UNIFORM, UNIGRAM = "masked_lm", "two_tower", "uniform", "unigram"
 # Nothing; the token embeddings; token and position embeddings; all embedding tables and their
 # LayerNorm (the authors' default); all weights of the two models; DeBERTaV3's
@@ -29,7 +29,7 @@ OBJECTIVES = {
     "adversarial": "electra_tf.objectives.adversarial:Adversarial",
     "all_tokens_mlm": "electra_tf.objectives.all_tokens_mlm:AllTokensMLM",
     "electra": "electra_tf.pretraining_model:PretrainingModel",
-    "electra_15": "electra_tf.objectives.electra_15:MaskedTokensDetection",
+    ELECTRA_15: "electra_tf.objectives.electra_15:MaskedTokensDetection",
     "electric": "electra_tf.objectives.electric:NoiseContrastiveCloze",
     "mlm": "electra_tf.objectives.mlm:MaskedLanguageModel",
     "replace_mlm": "electra_tf.objectives.replace_mlm:ReplaceMLM",

@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf import model_builder
+from electra_tf.config.choices import ELECTRA_15
 from electra_tf.config.distribution import on_one_device
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
 from electra_tf.config.saved_config import is_converted
@@ -26,6 +27,7 @@ from electra_tf.text.text_inputs import EncoderInputs, single_text_inputs, token
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import MODEL_FLAG, load_model_vocabulary
 from electra_tf.training.distribution.strategies import create_strategy
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
 DISCRIMINATOR, EMBEDDINGS = "discriminator", "embeddings"
@@ -185,6 +187,11 @@ def load_pretrained(
         warn_of_assumed_length(config, saved, length, positions)
     warn_of_untrained_positions(saved, length, "--max_seq_length", config.model_dir)
     if component == DISCRIMINATOR:
+        if run.objective == ELECTRA_15:
+            warn_once(
+                f"--objective={ELECTRA_15} has trained the discriminator on masked tokens "
+                "alone, most of which are replaced: of a text, it suspects too many tokens"
+            )
         return DiscriminatorServable(model, tokenizer, length)
     if component == GENERATOR:
         return GeneratorServable(model, tokenizer, length, config.top_k)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import safetensors.numpy
 
-from electra_tf.config.choices import ELECTRIC
+from electra_tf.config.choices import ELECTRA_15, ELECTRIC
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.trained_positions import (
     trained_positions,
@@ -204,7 +204,8 @@ def _read_folder(folder: str) -> ModelCheckpoint:
         output_layer, arrays.get(WORD_EMBEDDINGS)
     ):
         notes.append(
-            f"{LM_HEAD_WEIGHT}: differs from the token embeddings, which are used instead"
+            f"{LM_HEAD_WEIGHT}: differs from the token embeddings, which are used instead, so "
+            "predictions differ"
         )
     act = description.encoder.hidden_act
     if act != "gelu" and any(name.startswith(GENERATOR_HEAD) for name in arrays):
@@ -213,12 +214,22 @@ def _read_folder(folder: str) -> ModelCheckpoint:
         {k: v for k, v in tensors.items() if not k.startswith(scopes)}, config
     )
     _check_shapes(head.arrays, description.encoder.hidden_size, folder)
+    if not head.arrays and not head.notes and all(k.startswith(ENCODER) for k in arrays):
+        notes += _missing_head_notes(config)
     tasks = (head.task,) if head.task else ()
     return ModelCheckpoint(
         description=dataclasses.replace(description, tasks=tasks),
         arrays={**arrays, **head.arrays},
         notes=(*notes, *head.notes),
     )
+
+
+def _missing_head_notes(config: Mapping[str, Any]) -> list[str]:
+    """Returns a note if a configuration is of a model with a head, which weights lack."""
+    names = config.get("architectures")
+    if not isinstance(names, list) or names in ([], [ENCODER_CLASS]):
+        return []
+    return [f"{CONFIG_FILE} is of {names[0]!s:.40}, but the weights have no head: an encoder"]
 
 
 def _check_types(tensors: Mapping[str, np.ndarray], folder: str) -> None:
@@ -308,6 +319,11 @@ def _parts(checkpoint: ModelCheckpoint, notes: list[str]) -> list[_Part]:
             notes.append(
                 f"{DISCRIMINATOR_HEAD}: Electric's energies, which {PRETRAINING_CLASS} takes "
                 "for the logits of replaced tokens; these also depend on the generator"
+            )
+        if objective == ELECTRA_15:
+            notes.append(
+                f"{DISCRIMINATOR_HEAD}: objective {ELECTRA_15} has trained it on masked tokens "
+                "alone, most of which are replaced: of a text, it suspects too many tokens"
             )
     if checkpoint.has_masked_lm:
         arrays = electra | checkpoint.part(GENERATOR_HEAD)

@@ -147,6 +147,8 @@ def test_every_encoder_of_a_run_is_written_or_reported(objective, tmp_path):
         assert scope in reported or scopes[scope] & folders, (scope, folders, reported)
     energies = [line for line in lines if "Electric's energies" in line]
     assert len(energies) == (objective == "electric")
+    biased = [line for line in lines if "has trained it on masked tokens alone" in line]
+    assert len(biased) == (objective == "electra_15")
     main = tmp_path / "there"
     for name in ("discriminator", "encoder"):
         main = tmp_path / "there" / name if name in folders else main

@@ -64,6 +64,19 @@ def test_longer_texts_than_those_of_pretraining_are_warned_of(tiny_data, tmp_pat
     assert "--max_seq_length=11 is longer than the 9 tokens" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("objective", ["electra", "electra_15"])
+def test_a_discriminator_of_masked_tokens_is_warned_of(tiny_data, tmp_path, capsys, objective):
+    write_model(tmp_path / "m", tiny_data, objective=objective)
+    for component in ("discriminator", "generator"):
+        config = ExportConfig(
+            model_dir=str(tmp_path / "m"), export_dir=tmp_path / "x", component=component
+        )
+        load_servable(config, [PRETRAINED], discard)
+        warns = objective == "electra_15" and component == "discriminator"
+        told = "--objective=electra_15 has trained the discriminator on masked tokens alone"
+        assert (told in capsys.readouterr().err) == warns
+
+
 @pytest.mark.parametrize("part", ["", "electra/"])
 def test_the_length_of_a_converted_model_is_given_or_assumed(
     make_config, tmp_path, capsys, part

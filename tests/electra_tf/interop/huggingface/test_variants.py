@@ -115,6 +115,22 @@ def test_an_output_layer_of_its_own_is_reported(tmp_path):
     assert found.notes[-1].startswith("generator_lm_head.weight: differs from the token")
 
 
+def test_weights_without_the_head_of_their_class_are_reported(tmp_path):
+    folder = copied(tmp_path)
+    path = folder / "model.safetensors"
+    tensors = safetensors.numpy.load_file(path)
+    encoder = {k: v for k, v in tensors.items() if k.startswith("electra.")}
+    assert encoder.keys() < tensors.keys()
+    safetensors.numpy.save_file(encoder, path)
+    (note,) = read(folder, "huggingface").notes
+    assert note == (
+        "config.json is of ElectraForPreTraining, but the weights have no head: an encoder"
+    )
+    for architectures in (["ElectraModel"], [], None):
+        change_json(folder / "config.json", architectures=architectures)
+        assert read(folder, "huggingface").notes == ()
+
+
 def test_a_vocabulary_inside_of_the_tokenizer_has_to_be_converted(tmp_path):
     folder = copied(tmp_path)
     tokens = (folder / "vocab.txt").read_text().splitlines()
