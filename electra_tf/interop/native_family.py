@@ -30,6 +30,7 @@ from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.checkpoints.checkpoint_files import newest_whole, require_whole
 from electra_tf.training.optimizer import inner_optimizer
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
 
@@ -156,11 +157,17 @@ def load_model(checkpoint: ModelCheckpoint, families: Sequence[NativeFamily]) ->
 
     It computes in float32, whatever the `precision` of its run: weights are float32 in every
     format. For the precision of a run, and its other settings, use
-    `electra_tf.model_builder.load_model`.
+    `electra_tf.model_builder.load_model`. Without a vocabulary, it can neither mask nor score.
 
     Raises:
         UserError: a weight is missing, its shape differs from the description, or no family
             matches.
     """
     checkpoint = with_hyperparameters(checkpoint, families)
+    is_pretrained = checkpoint.has_discriminator or checkpoint.has_masked_lm
+    if checkpoint.description.vocabulary is None and is_pretrained:
+        warn_once(
+            "The checkpoint has no vocabulary, so the ids of [CLS], [SEP] and [MASK] are "
+            "unknown: its model encodes, but can neither mask nor score texts"
+        )
     return find_family(checkpoint.description.hyperparameters, families).load(checkpoint)

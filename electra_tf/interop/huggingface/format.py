@@ -71,6 +71,8 @@ ENCODER = "electra/"
 EMBEDDINGS = "electra/embeddings/"
 # Types of weights. Other numbers stand for weights only together with scales or a table.
 _WEIGHT_TYPES = ("float16", "bfloat16", "float32", "float64")
+# A tensor of every model.
+_TABLE = "electra.embeddings.word_embeddings.weight"
 # Saved by PyTorch besides weights: position ids, which are constants.
 _BUFFERS = ("electra.embeddings.position_ids", "electra.embeddings.token_type_ids")
 
@@ -192,6 +194,11 @@ def _read_folder(folder: str) -> ModelCheckpoint:
                 "tensor in different versions of transformers: remove the wrong one"
             )
     tensors = {current: stored[name] for current, name in names.items()}
+    if _TABLE not in tensors:
+        raise UserError(
+            f"{folder}: the weights have no {_TABLE}, but {', '.join(sorted(stored)):.160}: "
+            "save those of the model under the names that transformers gives them"
+        )
     for name in _BUFFERS:
         tensors.pop(name, None)
     _check_types(tensors, folder)

@@ -79,6 +79,11 @@ def read_pytorch_archive(path: str) -> dict[str, np.ndarray]:
     if not isinstance(state, dict):
         raise UserError(f"{path} contains a {type(state).__name__}, not a state dictionary")
     arrays = {str(n): value for n, value in state.items() if isinstance(value, np.ndarray)}
+    if not arrays:
+        raise UserError(
+            f"{path} has no tensors, but {', '.join(map(str, state)) or 'nothing':.80}: save "
+            "the state dictionary of the model alone"
+        )
     copied = sum(value.nbytes for value in arrays.values() if not value.flags.c_contiguous)
     if copied > _MAX_COPIES * os.path.getsize(path):
         raise UserError(

@@ -63,7 +63,7 @@ def test_an_unknown_format_is_named():
         format_of("hugingface")
 
 
-def test_a_loaded_model_masks_by_the_tokens_of_its_vocabulary(make_config):
+def test_a_loaded_model_masks_by_the_tokens_of_its_vocabulary(make_config, capsys):
     checkpoint = tiny_pretraining_checkpoint(make_config)
     tokens = checkpoint.description.vocabulary.decode().split()
     model = load_model(checkpoint).model
@@ -74,6 +74,10 @@ def test_a_loaded_model_masks_by_the_tokens_of_its_vocabulary(make_config):
     description = dataclasses.replace(checkpoint.description, vocabulary=b"a\nb\n")
     with pytest.raises(UserError, match="lacks the special tokens"):
         load_model(dataclasses.replace(checkpoint, description=description))
+    assert not capsys.readouterr().err
+    description = dataclasses.replace(description, vocabulary=None)
+    load_model(dataclasses.replace(checkpoint, description=description))
+    assert "no vocabulary, so the ids of [CLS], [SEP] and [MASK] are" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

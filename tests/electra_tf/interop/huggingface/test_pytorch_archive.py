@@ -57,6 +57,9 @@ def test_other_files_say_how_to_convert_them(tmp_path):
         read_pytorch_archive(str(tmp_path / "old.bin"))
     with pytest.raises(UserError, match="not a state dictionary"):
         read_pytorch_archive(write(tmp_path / "list.bin", pickle.dumps([1])))
+    nested = pickle.dumps({"state_dict": {"a": 1}, "epoch": 3})
+    with pytest.raises(UserError, match="has no tensors, but state_dict, epoch: save"):
+        read_pytorch_archive(write(tmp_path / "nested.bin", nested))
     with pytest.raises(UserError, match="cannot be read without PyTorch"):
         read_pytorch_archive(write(tmp_path / "cut.bin", pickle.dumps({"a": 1})[:-3]))
 

@@ -115,6 +115,16 @@ def test_an_output_layer_of_its_own_is_reported(tmp_path):
     assert found.notes[-1].startswith("generator_lm_head.weight: differs from the token")
 
 
+def test_weights_under_other_names_are_refused(tmp_path):
+    folder = copied(tmp_path)
+    path = folder / "model.safetensors"
+    tensors = safetensors.numpy.load_file(path)
+    safetensors.numpy.save_file({f"module.{k}": v for k, v in tensors.items()}, path)
+    expected = rf"{folder}: the weights have no electra\.emb.*, but module\.discriminator_pred"
+    with pytest.raises(UserError, match=expected):
+        read(folder, "huggingface")
+
+
 def test_weights_without_the_head_of_their_class_are_reported(tmp_path):
     folder = copied(tmp_path)
     path = folder / "model.safetensors"
