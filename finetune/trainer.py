@@ -24,7 +24,12 @@ from electra_tf.training.loop import (
 )
 from electra_tf.training.monitoring.health import facts_of
 from electra_tf.training.monitoring.log import SilentLog, TrainLog
-from electra_tf.training.monitoring.run_info import read_log, training_seconds, write_run_info
+from electra_tf.training.monitoring.run_info import (
+    describe_other_parts,
+    read_log,
+    training_seconds,
+    write_run_info,
+)
 from electra_tf.training.monitoring.trackers import open_trackers
 from electra_tf.training.nonfinite import describe_terms
 from electra_tf.training.optimizer import reset_optimizer
@@ -90,6 +95,7 @@ class Trainer:
         self._tasks = tasks
         self._strategy = context.strategy
         self._side_by_side = context.side_by_side
+        self._num_parts = context.num_parts(config.gradient_accumulation_steps)
         self.workers = context.workers
         self._preemption = context.preemption
         self._print_fn = print_fn
@@ -308,6 +314,8 @@ class Trainer:
             self._print_fn(
                 f"Resuming from {checkpoints.latest}, step {int(self._step.numpy())}."
             )
+            for line in describe_other_parts(model_dir, self._num_parts):
+                self._print_fn(line)
         checkpoints.write_description(hyperparameters, self._config.vocab_file)
         return checkpoints
 
@@ -397,7 +405,8 @@ class Trainer:
         if not self.is_chief:
             return SilentLog()
         config = self._config
-        write_run_info(model_dir, self._strategy.extended.worker_devices)
+        devices = self._strategy.extended.worker_devices
+        write_run_info(model_dir, devices, num_parts=self._num_parts)
         return TrainLog(
             model_dir,
             first_step=first_step,

@@ -57,6 +57,11 @@ class EncoderConfig:
     initializer_range: float = 0.02
     layer_norm_epsilon: float = 1e-12
 
+    @property
+    def has_dropout(self) -> bool:
+        """Whether the encoder draws random numbers in training."""
+        return any(getattr(self, name) for name in _DROPOUT_RATES)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden_act", _activation(self.hidden_act))
         for name in _DROPOUT_RATES:

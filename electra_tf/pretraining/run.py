@@ -45,7 +45,6 @@ from electra_tf.pretraining.phases import (
 from electra_tf.pretraining.records import PretrainingRecords
 from electra_tf.pretraining.run_description import (
     describe_held_out,
-    describe_other_parts,
     describe_run,
     warn_of_trained_on,
 )
@@ -73,7 +72,7 @@ from electra_tf.training.distribution.gpus import prepare_kernels
 from electra_tf.training.loop import Intervals, run_loop, training_values
 from electra_tf.training.monitoring.log import SilentLog, TrainLog, format_metrics
 from electra_tf.training.monitoring.run_info import DATA as DATA_STATISTICS
-from electra_tf.training.monitoring.run_info import read_run_info
+from electra_tf.training.monitoring.run_info import describe_other_parts, read_run_info
 from electra_tf.training.monitoring.trackers import check_trackers
 from electra_tf.training.nonfinite import describe_terms
 from electra_tf.training.starts import limited_starts
@@ -263,7 +262,10 @@ def _describe_start(
 ) -> None:
     """Prints the checkpoint of a resumed run, its changes, and where its reading continues."""
     step, changes = int(start.step.numpy()), start.changes
-    parts = describe_other_parts(config, context) if start.resumed else []
+    num_parts = context.num_parts(config.gradient_accumulation_steps)
+    parts = []
+    if start.resumed and discriminator_config(config).has_dropout:
+        parts = describe_other_parts(config.model_dir, num_parts)
     if start.resumed:
         print_fn(f"Resuming from {start.checkpoints.latest}, step {step}.")
     moved = describe_moved_position(config, start.model.stages(), changes, step, records)

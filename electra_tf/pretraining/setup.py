@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.distribution import BY_FILE
-from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.recorded_settings import Change
 from electra_tf.config.resumption import (
     DATA,
@@ -52,12 +52,9 @@ from electra_tf.training.monitoring.log import (
     Utilization,
 )
 from electra_tf.training.monitoring.run_info import (
-    ENVIRONMENT,
     LOG_FILE,
-    PARTS,
     RUN_INFO_FILE,
     SENTENCES_FILE,
-    read_run_info,
     write_run_info,
 )
 from electra_tf.training.monitoring.trackers import open_trackers
@@ -211,30 +208,6 @@ def require_same_stage(
         )
 
 
-def describe_other_parts(config: PretrainingConfig, context: DistributionContext) -> list[str]:
-    """Returns a line if the last start of a run divided a batch otherwise.
-
-    Such as on a machine with another number of cores. Older versions do not record it.
-    """
-    encoder = discriminator_config(config)
-    if not (encoder.hidden_dropout_prob or encoder.attention_probs_dropout_prob):
-        return []
-    before = read_run_info(config.model_dir).get(ENVIRONMENT, {}).get(PARTS)
-    now = _parts_of_batch(config, context)
-    if before in (None, now):
-        return []
-    return [
-        f"Parts:   a batch is computed in {now}, in {before} before: dropout draws other "
-        "numbers than in an uninterrupted run"
-    ]
-
-
-def _parts_of_batch(config: PretrainingConfig, context: DistributionContext) -> int:
-    """Returns into how many parts replicas, micro-batches and cores divide a batch."""
-    replicas = context.strategy.num_replicas_in_sync
-    return replicas * config.gradient_accumulation_steps * context.side_by_side
-
-
 def utilization_of(
     config: PretrainingConfig, strategy: tf.distribute.Strategy
 ) -> Utilization | None:
@@ -306,7 +279,7 @@ def open_log(
         config.model_dir,
         context.strategy.extended.worker_devices,
         statistics,
-        _parts_of_batch(config, context),
+        context.num_parts(config.gradient_accumulation_steps),
     )
     return TrainLog(
         config.model_dir,

@@ -25,7 +25,7 @@ from electra_tf.training.checkpoints.best_checkpoint import BestCheckpoint
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution import context
 from electra_tf.training.distribution.workers import Workers
-from electra_tf.training.monitoring.run_info import read_log, training_seconds
+from electra_tf.training.monitoring.run_info import read_log, training_seconds, write_run_info
 from electra_tf.training.nonfinite import MAX_IN_A_ROW
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.console import warn_once
@@ -516,11 +516,14 @@ def test_a_run_that_is_killed_after_its_early_stop_does_not_go_on(
         patch.setattr(BestCheckpoint, "restore", kill)
         with pytest.raises(StopError):
             finetune_run.run(make(), quiet)
+    # As if it went on where a batch is divided into other parts.
+    write_run_info(f"{make().model_dir}_1", [], num_parts=7)
     with monkeypatch.context() as patch:
         patch.setattr(TrainingSteps, "run", kill)
         lines: list[str] = []
         (resumed,) = finetune_run.run(make(), lines.append)
     assert any(line.startswith("Stopped early: ") for line in lines)
+    assert any("in 7 before: dropout draws other numbers" in line for line in lines)
     assert (resumed.steps, resumed.best_step) == (expected.steps, expected.best_step)
     assert_same_weights(f"{whole.model_dir}_1", f"{make().model_dir}_1")
 

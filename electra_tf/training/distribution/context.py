@@ -27,6 +27,10 @@ class DistributionContext(NamedTuple):
     preemption: Preemption
     side_by_side: int = 1
 
+    def num_parts(self, num_micro_batches: int) -> int:
+        """Returns into how many parts replicas, micro-batches and cores divide a batch."""
+        return self.strategy.num_replicas_in_sync * num_micro_batches * self.side_by_side
+
 
 def create_context(
     config: DistributionConfig,

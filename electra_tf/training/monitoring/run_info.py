@@ -81,6 +81,20 @@ def read_run_info(model_dir: str | os.PathLike) -> dict[str, Any]:
     return {**content, DATA: data}
 
 
+def describe_other_parts(model_dir: str, num_parts: int) -> list[str]:
+    """Returns a line if the last start of a run divided a batch into another number of parts.
+
+    Such as on a machine with another number of cores. Older versions do not record it.
+    """
+    before = read_run_info(model_dir).get(ENVIRONMENT, {}).get(PARTS)
+    if before in (None, num_parts):
+        return []
+    return [
+        f"Parts:   a batch is computed in {num_parts}, in {before} before: dropout draws other "
+        "numbers than in an uninterrupted run"
+    ]
+
+
 def is_number(value: Any) -> bool:
     """Returns whether a value of a JSON file is a finite number, and not a boolean."""
     is_plain = isinstance(value, int | float) and not isinstance(value, bool)

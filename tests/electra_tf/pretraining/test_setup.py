@@ -17,14 +17,12 @@ from electra_tf.flops.counting import model_flops_per_step
 from electra_tf.objectives.two_stage import TwoStage
 from electra_tf.pretraining.setup import (
     data_statistics,
-    describe_other_parts,
     kept_origin,
     require_same_stage,
     restore,
     run_settings,
     utilization_of,
 )
-from electra_tf.training.monitoring.run_info import write_run_info
 from electra_tf.util.errors import UserError
 from tests.electra_tf.objectives.numpy_losses import TWO_STAGE
 
@@ -51,23 +49,6 @@ def test_the_utilization_is_of_gpus_whose_peak_is_known(make_config, monkeypatch
     for unknown in ("NVIDIA A10", "No such GPU"):  # two kinds; one without a known peak
         names[:] = [unknown, "NVIDIA A30" if unknown == "NVIDIA A10" else unknown]
         assert utilization_of(config, gpus) is None
-
-
-def test_parts_of_a_batch_are_told_if_dropout_depends_on_them(make_config):
-    config = make_config()
-    two_cores = types.SimpleNamespace(strategy=strategy("/device:CPU:0"), side_by_side=2)
-    assert describe_other_parts(config, two_cores) == []  # a new run
-    write_run_info(config.model_dir, [], {})
-    assert describe_other_parts(config, two_cores) == []  # of an older version
-    write_run_info(config.model_dir, [], {}, num_parts=2)
-    assert describe_other_parts(config, two_cores) == []
-    more = make_config(gradient_accumulation_steps=2)
-    (line,) = describe_other_parts(more, two_cores)
-    assert "a batch is computed in 4, in 2 before" in line
-    none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    overrides = {**config.model_hparam_overrides, **none}
-    without = make_config(gradient_accumulation_steps=2, model_hparam_overrides=overrides)
-    assert describe_other_parts(without, two_cores) == []
 
 
 def test_workers_that_read_their_own_files_are_recorded(make_config):
