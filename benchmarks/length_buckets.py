@@ -26,9 +26,9 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from absl import flags
 
+from benchmarks.length_buckets_child import Start
 from benchmarks.side_by_side import Child, our_command
 from electra_tf.config.encoder import MODEL_SIZES
 from electra_tf.config.hyperparameters import PRECISIONS
@@ -73,29 +73,6 @@ _OUTPUT_DIR = flags.DEFINE_string(
 _JSON = flags.DEFINE_string("json", None, "File that gets all numbers.")
 
 BUCKETS, FIXED = "buckets", "fixed"
-
-
-@dataclasses.dataclass(frozen=True)
-class Start:
-    """What a child says when it has compiled.
-
-    Attributes:
-        num_train_steps: of the whole run.
-        padding: share of the plan's tokens that is padding.
-        lengths: steps of the plan by length.
-        first_pass, second_pass: seconds of one step of each length, done twice.
-    """
-
-    num_train_steps: int
-    padding: float
-    lengths: dict[str, int]
-    first_pass: float
-    second_pass: float
-
-    @property
-    def compilation(self) -> float:
-        """Seconds that tracing and compiling took."""
-        return max(0.0, self.first_pass - self.second_pass)
 
 
 def main() -> None:
@@ -168,7 +145,7 @@ def measure(task: str, folder: str) -> dict[str, Any]:
             config = create_config(task, setting, folder)
             children[setting] = Child(
                 f"{task}, {setting}",
-                our_command("length_buckets", config.to_json(), str(_STEPS.value)),
+                our_command("length_buckets_child", config.to_json(), str(_STEPS.value)),
             )
             stack.callback(children[setting].stop)
             starts[setting] = Start(**children[setting].read())
@@ -192,46 +169,6 @@ def measure(task: str, folder: str) -> dict[str, Any]:
     found["ratios"] = [seconds[FIXED] / seconds[BUCKETS] for seconds in rounds]
     found["run_ratio"] = found[FIXED]["run_seconds"] / found[BUCKETS]["run_seconds"]
     return found
-
-
-def serve(config_json: str, num_steps: str) -> None:
-    """Is one of our children: says how it started, then runs the steps for each line."""
-    from electra_tf.util.tensorflow_import import import_tensorflow
-
-    import_tensorflow()
-    from benchmarks.planned_training import PlannedTraining
-
-    # Standard output is for answers.
-    answers, sys.stdout = sys.stdout, sys.stderr
-    training = PlannedTraining(FinetuningConfig(**json.loads(config_json)))
-    planned = training.plan.lengths
-    lengths, one_of_each, counts = np.unique(planned, return_index=True, return_counts=True)
-    start = Start(
-        num_train_steps=len(planned),
-        padding=training.padding_share,
-        lengths=dict(zip(map(str, lengths), counts.tolist(), strict=True)),
-        first_pass=training.run(one_of_each),
-        second_pass=training.run(one_of_each),
-    )
-    print(json.dumps(dataclasses.asdict(start)), file=answers, flush=True)
-    sample = sampled_steps(planned, int(num_steps))
-    for _ in sys.stdin:
-        print(json.dumps(training.run(sample)), file=answers, flush=True)
-
-
-def sampled_steps(lengths: np.ndarray, num_steps: int) -> np.ndarray:
-    """Returns indices of `num_steps` steps that have the plan's mix of lengths.
-
-    They are evenly spaced in order of length, and returned in the order of the plan. A plan
-    that has fewer steps has some of them taken again.
-
-    Args:
-        lengths: int [steps], of each batch of the plan.
-        num_steps: how many to take.
-    """
-    by_length = np.argsort(lengths, kind="stable")
-    places = (np.arange(num_steps) + 0.5) * len(lengths) / num_steps
-    return np.sort(by_length[places.astype(np.int64)])
 
 
 def print_rates(found: dict[str, dict[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""benchmarks.length_buckets: what a child answers, and the steps that it samples."""
+"""benchmarks.length_buckets_child: what a child answers, and the steps that it samples."""
 
 import io
 import json
@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import length_buckets
+from benchmarks import length_buckets_child as child
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.batches import count_steps
@@ -47,9 +47,9 @@ def test_a_child_says_how_it_started_and_times_the_steps_it_is_asked_for(config,
     answers = io.StringIO()
     monkeypatch.setattr(sys, "stdout", answers)
     monkeypatch.setattr(sys, "stdin", io.StringIO("run\nrun\n"))
-    length_buckets.serve(config.to_json(), "3")
+    child.serve(config.to_json(), "3")
     started, *seconds = map(json.loads, answers.getvalue().splitlines())
-    start = length_buckets.Start(**started)
+    start = child.Start(**started)
     steps = count_steps(SHORT + LONG, config.train_batch_size, config.num_train_epochs)
     assert start.num_train_steps == steps == sum(start.lengths.values())
     assert start.lengths.keys() == {"8", "16"}
@@ -64,8 +64,8 @@ def test_a_child_says_how_it_started_and_times_the_steps_it_is_asked_for(config,
 
 def test_sampled_steps_have_the_mix_of_lengths_of_the_plan():
     lengths = np.array([16, 8, 8, 16, 8, 8, 8, 8, 16, 16, 8, 8])  # two of three are short
-    sampled = length_buckets.sampled_steps(lengths, 6)
+    sampled = child.sampled_steps(lengths, 6)
     assert sorted(lengths[sampled].tolist()) == [8, 8, 8, 8, 16, 16]
     assert sampled.tolist() == sorted(set(sampled.tolist()))
-    again = length_buckets.sampled_steps(lengths, 24)
+    again = child.sampled_steps(lengths, 24)
     assert np.bincount(lengths[again])[[8, 16]].tolist() == [16, 8]
