@@ -44,10 +44,12 @@ class CustomTaggingSource(CustomSource):
     def _read(self, path: str, *, labeled: bool) -> list[TaggingExample]:
         roles = ("words", "tags") if labeled else ("words",)
         records = self._files.records(path, roles, optional=("id",))
-        if labeled and all(each.values["words"] == each.values["tags"] for each in records):
+        pairs = [(each.values["words"], each.values.get("tags")) for each in records]
+        if labeled and pairs and all(words == tags for words, tags in pairs):
             raise UserError(
-                f"{path}: words and tags are in the same column; are columns separated by tabs "
-                '(or spaces), and the right ones named in "columns"?'
+                f"{records[0].where}: words and tags are in the same column, as in all of the "
+                "file; are columns separated by tabs (or spaces), and the right ones named in "
+                '"columns"?'
             )
         warn_of_written_lists([r.words("words") for r in records], "words", "spaces", path)
         return [_example(eid, record, labeled) for eid, record in enumerate(records)]

@@ -163,8 +163,8 @@ def test_a_task_is_learned_and_served(make_finetuning_config, spec, tmp_path, mo
         assert prediction["choice"] == record["choices"][int(prediction["prediction"])]
         assert list(prediction["probabilities"]) == ["0", "1", "2"][: len(record["choices"])]
         assert sum(prediction["probabilities"].values()) == pytest.approx(1)
-    outputs = list(pathlib.Path(config.data_dir).rglob("pick_test_1_predictions.jsonl"))
-    assert read_lines(outputs[0]) == predictions
+    (outputs,) = results.glob("test_predictions/pick_test_1_predictions.jsonl")
+    assert read_lines(outputs) == predictions
 
     # Features of the cache are those of the files.
     again = make_finetuning_config(
