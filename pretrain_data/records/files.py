@@ -26,6 +26,8 @@ _HASHED_BYTES = 1 << 22
 # Around the path of a changed file in TensorFlow's messages.
 _CHANGED = "|changed|"
 _CHANGED_PATH = re.compile(rf"{re.escape(_CHANGED)}(.*?){re.escape(_CHANGED)}", re.DOTALL)
+# Of a file that is removed just before TensorFlow opens it.
+_REMOVED_PATH = re.compile(r"(?:^|\}\} )([^{}]+?); No such file or directory")
 
 
 def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -> list[str]:
@@ -177,8 +179,9 @@ def locate_bad_records(
     """
     try:
         yield
-    except BAD_RECORD_ERRORS as error:
-        if changed := _CHANGED_PATH.search(str(error)):
+    except (*BAD_RECORD_ERRORS, tf.errors.NotFoundError) as error:
+        changed = _CHANGED_PATH.search(str(error)) or _REMOVED_PATH.search(str(error))
+        if changed:
             raise UserError(
                 f"{flag}: {changed[1]} has been removed or replaced while it was read: restore "
                 "it, and run the same command again, which resumes from the last checkpoint. "

@@ -166,6 +166,15 @@ def test_files_that_change_between_epochs_are_refused(records, tmp_path, setting
         read_on()
 
 
+def test_a_file_that_is_removed_just_before_it_is_opened_is_named(records, tmp_path):
+    gone = str(tmp_path / "data 9")
+    with (
+        pytest.raises(UserError, match=rf"^--flag: {gone} has been removed or replaced"),
+        locate_bad_records(records, "--flag", LENGTH),
+    ):
+        next(iter(tf.data.TFRecordDataset(gone)))
+
+
 def test_a_file_may_be_moved_or_written_again_with_the_same_records(records, tmp_path):
     dataset = read_pretraining_records(records, max_seq_length=LENGTH, batch_size=4)
     batches = dataset.as_numpy_iterator()
