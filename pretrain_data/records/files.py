@@ -104,8 +104,10 @@ def changes_of(files: Sequence[str]) -> Callable[[str], None]:
     now = {path: fingerprint([path]) for path in files if not is_remote(path)}
 
     def check(path: str) -> None:
+        if path not in now:
+            return
         with contextlib.suppress(UserError):  # it cannot be read any more
-            if now.get(path) in (None, fingerprint([path])):
+            if now[path] == fingerprint([path]):
                 return
         raise ValueError(f"{_CHANGED}{path}{_CHANGED}")
 

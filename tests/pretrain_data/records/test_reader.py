@@ -13,6 +13,7 @@ from electra_tf.training.distribution.shards import DataShard
 from electra_tf.util.errors import UserError
 from electra_tf.util.seals import without_seal
 from pretrain_data.records.files import (
+    changes_of,
     count_records_by_file,
     find_record_files,
     locate_bad_records,
@@ -183,3 +184,8 @@ def test_a_file_may_be_moved_or_written_again_with_the_same_records(records, tmp
     (tmp_path / "copy").replace(tmp_path / "data-0")
     ids = [i for batch in itertools.islice(batches, 30) for i in batch["input_ids"][:, 0]]
     assert ids == [10 + (4 + k) % TOTAL for k in range(120)]
+
+
+def test_remote_files_are_not_compared():
+    """Each comparison would be requests over the network, and one that fails end the run."""
+    changes_of(["gs://bucket/a"])("gs://bucket/a")
