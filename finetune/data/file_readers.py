@@ -33,6 +33,7 @@ def read_records(
     file_format: str,
     columns: Mapping[str, str | int],
     optional: Sequence[str] = (),
+    assumed: Sequence[str] = (),
     header: bool = True,
     see_names: Callable[[Mapping[str, str]], None] | None = None,
     see_width: Callable[[int], None] | None = None,
@@ -48,6 +49,8 @@ def read_records(
             record).
         columns: column of each role, by name or index; for jsonl, a key.
         optional: roles whose column may be missing.
+        assumed: those of them whose column nobody has named; it is left out if several have
+            its name, or if it has values that cannot be read.
         header: whether the first line of a tsv or csv file has the column names.
         see_names: gets the name of each role's column in that line.
         see_width: gets the number of columns of a tsv or csv file.
@@ -58,7 +61,7 @@ def read_records(
     """
     if file_format == "parquet":
         _check_exists(path)
-        records = list(read_parquet(path, columns, optional))
+        records = list(read_parquet(path, columns, optional, assumed))
         header = False
     elif file_format == "jsonl":
         records = list(_read_jsonl(path, read_text(path), columns, optional))
@@ -67,8 +70,8 @@ def read_records(
     else:
         text = read_text(path)
         rows = _csv_rows(path, text) if file_format == "csv" else _tsv_rows(path, text)
-        seen_by = see_names, see_width
-        records = list(_read_table(path, rows, columns, optional, header, *seen_by))
+        roles = columns, optional, assumed
+        records = list(_read_table(path, rows, *roles, header, see_names, see_width))
         _warn_of_quotes(records, file_format)
     if not records:
         raise UserError(f"{path} contains no examples{', only a header' if header else ''}")
@@ -134,6 +137,7 @@ def _read_table(
     rows: Iterator[tuple[int, list[str]]],
     columns: Mapping[str, str | int],
     optional: Sequence[str],
+    assumed: Sequence[str],
     header: bool,
     see_names: Callable[[Mapping[str, str]], None] | None,
     see_width: Callable[[int], None] | None,
@@ -154,7 +158,7 @@ def _read_table(
             if see_width:
                 see_width(width)
             names = [cell.strip() for cell in cells] if header else None
-            indices = _column_indices(path, columns, optional, names, width)
+            indices = _column_indices(path, columns, optional, assumed, names, width)
             if names and see_names:
                 see_names({role: names[index] for role, index in indices.items()})
             if header:
@@ -182,6 +186,7 @@ def _column_indices(
     path: str,
     columns: Mapping[str, str | int],
     optional: Sequence[str],
+    assumed: Sequence[str],
     names: list[str] | None,
     width: int,
 ) -> dict[str, int]:
@@ -199,6 +204,8 @@ def _column_indices(
                 f"(0, 1, ...), not {column!r}"
             )
         elif names.count(column) > 1:
+            if role in assumed:
+                continue
             raise UserError(f"{path}: the header has more than one column {column!r}")
         elif column in names:
             indices[role] = names.index(column)
@@ -277,7 +284,7 @@ def _read_conll(
     sentences = read_sentences(
         path,
         split_lines(path, text),
-        lambda width: _column_indices(path, columns, optional, None, width),
+        lambda width: _column_indices(path, columns, optional, (), None, width),
     )
     for line, sentence in sentences:
         yield RawExample(path, line, sentence)

@@ -12,7 +12,10 @@ _ROWS_AT_ONCE = 1024
 
 
 def read_parquet(
-    path: str, columns: Mapping[str, str | int], optional: Sequence[str]
+    path: str,
+    columns: Mapping[str, str | int],
+    optional: Sequence[str],
+    assumed: Sequence[str] = (),
 ) -> Iterator[RawExample]:
     """Yields the rows of a file; `line` of an example is the number of its row, from 1.
 
@@ -20,6 +23,7 @@ def read_parquet(
         path: the file, which exists.
         columns: column of each role, by name or index.
         optional: roles whose column or value may be missing.
+        assumed: see `finetune.data.file_readers.read_records`.
 
     Raises:
         UserError: pyarrow is not installed, the file is damaged, it lacks a column or a value,
@@ -28,7 +32,7 @@ def read_parquet(
     arrow = _import("pyarrow")
     try:
         with _import("pyarrow.parquet").ParquetFile(path, pre_buffer=False) as file:
-            names = _column_names(path, file.schema_arrow, columns, optional)
+            names = _column_names(path, file.schema_arrow, columns, optional, assumed)
             row = 0
             wanted = list(dict.fromkeys(names.values()))
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=wanted, use_threads=False):
@@ -57,9 +61,14 @@ def _example(
 
 
 def _column_names(
-    path: str, schema: Any, columns: Mapping[str, str | int], optional: Sequence[str]
+    path: str,
+    schema: Any,
+    columns: Mapping[str, str | int],
+    optional: Sequence[str],
+    assumed: Sequence[str],
 ) -> dict[str, str]:
     """Returns the name of each role's column."""
+    of_types = _import("pyarrow").types
     names = list(schema.names)
     found = {}
     for role, column in columns.items():
@@ -73,9 +82,13 @@ def _column_names(
                 f"{', '.join(names)}.{column_hint(role, str(column), names)}"
             )
         if names.count(column) > 1:
+            if role in assumed:
+                continue
             raise UserError(f"{path} has more than one column {column!r}")
         kind = schema.field(column).type
-        if not _is_readable(_import("pyarrow").types, kind):
+        if not _is_readable(of_types, kind):
+            if role in assumed:
+                continue
             raise UserError(
                 f"{path}: the column {column!r} ({role}) has the type {kind}; it must be text, "
                 "a number or a boolean, or a list of them"

@@ -140,6 +140,7 @@ class TaskFiles:
             file_format=file_format,
             columns=columns,
             optional=(*optional, *unnamed),
+            assumed=unnamed,
             header=spec.header is not False,
             see_names=lambda names: self._compare_names(path, columns, names),
             see_width=lambda width: self._compare_widths(path, columns, width),

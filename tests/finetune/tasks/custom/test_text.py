@@ -82,6 +82,20 @@ def test_without_columns_ids_are_read_and_second_texts_are_told_of(make_source, 
     assert not capsys.readouterr().err
 
 
+def test_ids_that_nobody_has_named_are_left_out_if_they_cannot_be_read(make_source, tmp_path):
+    """Such files need no ids."""
+    table = pyarrow.table({"id": [b"\xff", b"\xfe"], "text": ["a", "b"], "label": [0, 1]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    source = make_source({}, files={"train": str(tmp_path / "a.parquet")}, dev_fraction=0)
+    assert [(e.guid, e.text_a) for e in load(source, "train")] == [(None, "a"), (None, "b")]
+    files = {"train.csv": "id,text,label,id\n1,a,x,1\n2,b,y,2\n"}
+    (first, _) = load(make_source(files, dev_fraction=0), "train")
+    assert first.guid is None
+    columns = {"text": "text", "label": "label", "id": "id"}
+    with pytest.raises(UserError, match="more than one column 'id'"):
+        load(make_source(files, columns=columns, dev_fraction=0), "train")
+
+
 def test_labels_of_train_are_sorted_numbers_first(make_source):
     rows = [f"text\t{label}" for label in ("b", "10", "2", "-1", "a")]
     assert make_source({"train.tsv": tsv(*rows)}).labels.names == ("-1", "2", "10", "a", "b")
