@@ -241,12 +241,16 @@ def _warn_of_replaced_results(config: FinetuningConfig) -> None:
         return  # a damaged file is reported where its results would be reused
     recorded = {trial.trial for trial in earlier.trials}
     of_training = any(trial.steps for trial in earlier.trials)
-    models = os.path.realpath(os.path.join(config.results_dir, earlier.model_dir or ""))
+    # Its path from that of the results does not follow links.
+    models = os.path.abspath(os.path.join(config.results_dir, earlier.model_dir or ""))
     flag, now = "model_dir", config.model_dir
-    is_same = os.path.realpath(now) == models
     if config.evaluated_checkpoint:
         flag, now = "init_checkpoint", config.evaluated_checkpoint
-        is_same = os.path.realpath(now).startswith(f"{models}_")
+    pairs = [(path_of(now), path_of(models)) for path_of in (os.path.abspath, os.path.realpath)]
+    is_same = any(
+        one.startswith(f"{other}_") if config.evaluated_checkpoint else one == other
+        for one, other in pairs
+    )
     if earlier.model_dir and of_training and not is_same:
         warn_once(
             f"{path} had the results of the training of {models}_…; those of --{flag}={now} "
