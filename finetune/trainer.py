@@ -177,6 +177,9 @@ class Trainer:
         checkpoints = self._resume(model_dir, optimizer, hyperparameters)
         best = self._best_checkpoint(model_dir, eval_steps if evaluates else None)
         first_step = int(self._step.numpy())
+        if 0 < first_step < num_train_steps and self.model.encoder_config.has_dropout:
+            for line in describe_other_parts(model_dir, self._num_parts):
+                self._print_fn(line)
         table, plan = self._plan(data, num_train_steps, seed)
         log = self._open_log(model_dir, first_step, num_train_steps, hyperparameters)
         # Without the records of steps that are repeated.
@@ -314,8 +317,6 @@ class Trainer:
             self._print_fn(
                 f"Resuming from {checkpoints.latest}, step {int(self._step.numpy())}."
             )
-            for line in describe_other_parts(model_dir, self._num_parts):
-                self._print_fn(line)
         checkpoints.write_description(hyperparameters, self._config.vocab_file)
         return checkpoints
 

@@ -264,7 +264,8 @@ def _describe_start(
     step, changes = int(start.step.numpy()), start.changes
     num_parts = context.num_parts(config.gradient_accumulation_steps)
     parts = []
-    if start.resumed and discriminator_config(config).has_dropout:
+    goes_on = start.resumed and step < config.num_train_steps
+    if goes_on and discriminator_config(config).has_dropout:
         parts = describe_other_parts(config.model_dir, num_parts)
     if start.resumed:
         print_fn(f"Resuming from {start.checkpoints.latest}, step {step}.")

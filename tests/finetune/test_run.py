@@ -304,8 +304,10 @@ def test_a_changed_setting_file_or_checkpoint_is_computed_anew(
     assert f"Hash {hashes[0]['hash'][:12]}: pre-trained checkpoint" in text
 
     lines: list[str] = []
+    write_run_info(f"{config.model_dir}_1", [], num_parts=7)
     finetune_run.run(config, lines.append)
     assert any(line.startswith("Resuming from") for line in lines)  # the same: reused
+    assert not any("dropout draws" in line for line in lines)  # no step is left
     assert provenance_of(config) == hashes[0]
 
     def changed(expected: str, **more) -> None:

@@ -245,6 +245,12 @@ def test_a_resumed_run_tells_that_a_batch_has_other_parts(make_config, run_of_tw
     (line,) = [line for line in lines if line.startswith("Parts:")]
     assert f"a batch is computed in {now}, in {now + 1} before: dropout draws other" in line
     assert read_run_info(config.model_dir)["environment"]["parts of a batch"] == now
+    # Nothing is left to be drawn.
+    path.write_text(json.dumps(info))
+    lines.clear()
+    pretraining_runs.train(config, lines.append)
+    assert lines[-1].startswith("Nothing to do")
+    assert not any(line.startswith("Parts:") for line in lines)
 
 
 def test_an_evaluation_without_the_flags_of_the_run_is_told_so(
