@@ -685,6 +685,23 @@ def test_results_that_those_of_other_models_replace_are_told_of(
     assert not said(model_dir=f"{finished}/c", results_dir=f"{finished}/c_results")
 
 
+def test_results_behind_a_link_are_those_of_their_models(
+    make_finetuning_config, finished, tmp_path, capsys
+):
+    path = pathlib.Path(make_finetuning_config().results_dir)
+    disk, models = tmp_path / "disk" / "deep", tmp_path / "models"
+    disk.mkdir(parents=True)
+    path.rename(disk / "results")
+    path.symlink_to(disk / "results")
+    finetune_run._warn_of_replaced_results(make_finetuning_config(num_trials=2))
+    models.mkdir()
+    (finished / "model_1").rename(models / "one")
+    (finished / "model_1").symlink_to(models / "one")
+    evaluates = {"do_train": False, "init_checkpoint": f"{finished}/model_1"}
+    finetune_run._warn_of_replaced_results(make_finetuning_config(**evaluates))
+    assert "had the results of the training" not in capsys.readouterr().err
+
+
 def test_no_weights_are_chosen_on_scores_that_are_undefined(make_finetuning_config, tmp_path):
     """Such as the correlation with labels that are all equal."""
     for split, count in (("train", 10), ("dev", 3)):
