@@ -104,7 +104,10 @@ def check_alike(config: FinetuningConfig, models: Mapping[str, str]) -> None:
         known = influences(FinetuningConfig)
         changes = [
             change.describe()
-            for change in changed_settings(FinetuningConfig, before, recorded)
+            # What one of them does not record is taken as given, as in the digests.
+            for change in changed_settings(
+                FinetuningConfig, {**given, **before}, {**given, **recorded}
+            )
             if known.get(change.name) == TRAINING
         ]
         if len(pretrained) > 1:

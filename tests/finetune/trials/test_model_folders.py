@@ -14,6 +14,7 @@ from finetune.data.folds import Fold
 from finetune.results.provenance import PRETRAINED
 from finetune.trials import model_folders
 from finetune.trials.evaluation_checks import (
+    check_alike,
     check_described,
     check_descriptions,
     check_fold,
@@ -62,6 +63,23 @@ def test_other_labels_than_those_of_the_model_are_refused(record):
         UserError, match=r"trained on the labels a, b of task topic, but .* b, a"
     ):
         check_labels("m", saved, [SimpleNamespace(name="topic", labels=("b", "a"))])
+
+
+def test_models_of_which_one_does_not_record_a_setting_that_differs(
+    make_finetuning_config, tmp_path
+):
+    """Since it is of an older version; what is given counts for it."""
+    models = {}
+    for title, recorded in {"Trial 1": {"focal_gamma": 2.0}, "Trial 2": {}}.items():
+        content = {"hyperparameters": {"model_name": "m", **recorded}, "variables": {}}
+        folder = tmp_path / title
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps({**content, "version": 2}))
+        models[title] = str(folder)
+    config = make_finetuning_config()
+    check_alike(dataclasses.replace(config, focal_gamma=2.0), models)
+    with pytest.raises(UserError, match=r"aggregated: focal_gamma: 2\.0 before, 0\.0 now\. F"):
+        check_alike(config, models)
 
 
 def test_a_fold_is_that_of_its_examples(record):
