@@ -139,11 +139,12 @@ def _check_variables(task_name: str, head: TaskHead) -> None:
     Those of a layer that is built when it is first called are neither trained nor saved.
     """
     for layer in head._flatten_layers(include_self=False):
-        has_variables = type(layer).build is not keras.layers.Layer.build
-        if has_variables and not layer.built:
+        may_have_variables = type(layer).build is not keras.layers.Layer.build
+        if may_have_variables and not layer.built:
             raise ValueError(
-                f"the layer {layer.name} of the head of task {task_name} has no variables yet: "
-                "call its `build` in the `__init__` of the head"
+                f"the layer {layer.name} of the head of task {task_name} is not built, so its "
+                "variables, if any, would not be trained: call its `build` in the `__init__` "
+                "of the head"
             )
     for variable in head.variables:
         if not variable.path.startswith(f"{TASK_SCOPE}/{task_name}/"):

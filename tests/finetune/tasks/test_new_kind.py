@@ -97,7 +97,7 @@ def test_layers_whose_variables_would_not_be_trained_are_refused(
     if is_built:
         assert len(FinetuningModel(encoder, [task]).head("words").variables) == 4
         return
-    with pytest.raises(ValueError, match="the layer block of the head of task words has no"):
+    with pytest.raises(ValueError, match="the layer block of the head of task words is not"):
         FinetuningModel(encoder, [task])
 
 
