@@ -6,6 +6,7 @@ example that is held out may have trained it.
 
 import dataclasses
 import json
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from electra_tf.config.recorded_settings import Change, changed_settings, influe
 from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
 from electra_tf.interop.formats import INIT_FLAG, saved_hyperparameters
 from electra_tf.interop.model_checkpoint import LABELS, TASKS
-from electra_tf.text.tokenizer_description import hash_vocabulary
+from electra_tf.text.vocabulary import plain_vocabulary
 from electra_tf.training.checkpoints.authors_files import has_only_authors_checkpoint
 from electra_tf.training.checkpoints.checkpoint_files import newest_whole
 from electra_tf.util.console import warn_once
@@ -281,7 +282,7 @@ def warn_of_other_inputs(
         for change in changed_settings(FinetuningConfig, recorded, given)
         if change.name in counts
     ]
-    vocabularies = [hash_vocabulary(each.get("vocab_file", "")) for each in (recorded, given)]
+    vocabularies = [_tokens(each.get("vocab_file", "")) for each in (recorded, given)]
     if None not in vocabularies and vocabularies[0] != vocabularies[1]:
         changes.append(f"vocab_file: {config.vocab_file} has other tokens")
     columns = [values.get(OWN_TASK_COLUMNS) for values in (recorded, given)]
@@ -294,3 +295,11 @@ def warn_of_other_inputs(
             f"and predictions are not those of its training: {'; '.join(changes)}. Pass the "
             "flags of the training"
         )
+
+
+def _tokens(vocab_file: str) -> bytes | None:
+    """Returns the tokens of a vocabulary, a line each; None if it cannot be read."""
+    try:
+        return plain_vocabulary(pathlib.Path(vocab_file).read_bytes())
+    except (OSError, UnicodeDecodeError):
+        return None

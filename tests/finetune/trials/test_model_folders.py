@@ -218,6 +218,7 @@ def test_other_columns_of_the_same_files_are_warned_of(
         ({"strip_accents": False}, "differently, .*strip_accents: False before, True now"),
         ({"vocab_file": "other"}, r"differently, .*vocab_file: .*vocab\.txt has other tokens"),
         ({"vocab_file": "missing"}, None),
+        ({"vocab_file": "crlf"}, None),
         ({}, None),
     ],
 )
@@ -230,6 +231,8 @@ def test_other_tokens_than_in_training_are_warned_of(
     if "vocab_file" in recorded:
         recorded = {"vocab_file": str(tmp_path / recorded["vocab_file"])}
         (tmp_path / "other").write_text("[PAD]\n")
+        lines = pathlib.Path(config.vocab_file).read_bytes().replace(b"\n", b"\r\n")
+        (tmp_path / "crlf").write_bytes(lines)
     warn_of_other_inputs("m", {**dataclasses.asdict(config), **recorded}, config)
     told = capsys.readouterr().err
     assert re.search(warned, told) if warned else not told
