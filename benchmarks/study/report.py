@@ -81,8 +81,13 @@ def create_sections(
 def _introduction(
     planned: Mapping[str, int], gate: Runs, done: Runs, found: Sequence[Ordering], size: Size
 ) -> Section:
-    counts = count_verdicts([each for each in found if each.claim.stage != FOLLOW_UP])
-    verdicts = ", ".join(f"{verdict}: {count}" for verdict, count in counts.items())
+    verdicts, followed = (
+        ", ".join(f"{verdict}: {count}" for verdict, count in count_verdicts(part).items())
+        for part in (
+            [each for each in found if each.claim.stage != FOLLOW_UP],
+            [each for each in found if each.claim.stage == FOLLOW_UP],
+        )
+    )
     shape = size.settings.get("model_hparam_overrides", {})
     encoder = (
         f"{shape['num_hidden_layers']} layers of {shape['hidden_size']} units"
@@ -102,8 +107,8 @@ def _introduction(
             f"pre-training seed: the {NUM_TRIALS} fine-tuning seeds of a run, and the tasks, "
             "are averaged first.",
             f"Runs with results: {len(gate)} of the gate and {len(done)} others, of planned "
-            f"{runs}. The paper's orderings, fine-tuned: {verdicts}. What has not been run "
-            "is not known.",
+            f"{runs}. The paper's orderings, fine-tuned: {verdicts}; in the follow-up, "
+            f"{followed}. What has not been run is not known.",
             "Verdicts: Welch's t-test at 5 %, adjusted by Holm's method over the orderings of "
             f"each stage ({_counted(CLAIM)} of the claim, {_counted(ABLATION)} of the "
             f"ablations, {_counted(FOLLOW_UP)} of a follow-up, planned when ablations were "
