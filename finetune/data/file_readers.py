@@ -171,8 +171,8 @@ def _read_table(
             )
         if width > 1 and [cell.strip("\ufeff \t") for cell in cells] == names:
             raise UserError(
-                f"{path}: line {line} has the names of the columns again; if two files were "
-                "joined here, remove it"
+                f"{path}: line {line} repeats the first line, the names of the columns; if two "
+                'files were joined here, remove it; if both are examples, set "header" to false'
             )
         record = RawExample(path, line, {role: cells[i] for role, i in indices.items()})
         if "label" in indices:

@@ -204,7 +204,7 @@ def test_missing_optional_columns_are_left_out(tmp_path):
         ("a.tsv", 'text\tlabel\n"a\nb"\t1\n', "line 2 has 1 column, .* read without quoting"),
         ("a.tsv", "text\tlabel\n\nx\t1\n", "line 2 is blank"),
         ("a.csv", "text,label\nx,1\ny\n", "line 3 has 1 column"),
-        ("a.csv", "text,label\nx,1\n\ufefftext,label\ny,1\n", "line 3 has the names of"),
+        ("a.csv", "text,label\nx,1\n\ufefftext,label\ny,1\n", "line 3 repeats the first line"),
         ("a.csv", 'text,label\nx,1\n"y,0\nz,1\n', "record at line 3 is not valid csv"),
         ("a.csv", b"text,label\nx,1\n\xb0\xa1,0\n", r"line 3 is not UTF-8 \(byte 0xb0\)"),
         ("a.csv", b"\xef\xbb\xbftext,label\n\xb0,0\n", r"line 2 is not UTF-8"),
