@@ -48,7 +48,7 @@ def check_outputs(config: FinetuningConfig) -> None:
     if config.do_eval or (config.do_predict and not config.predict_output):
         check_output_folder(config.results_dir, f"--results_dir={config.results_dir}")
     if config.write_test_outputs:
-        folder = test_outputs_dir(config)
+        folder = folder_of_test_predictions(config)
         check_output_folder(folder, f"--write_test_outputs: {folder}")
     check_distinct(_output_files(config))
     for flag, path in _output_files(config).items():
@@ -90,7 +90,7 @@ def write_test_outputs(
     Raises:
         UserError: a test file is missing or malformed.
     """
-    folder = test_outputs_dir(config)
+    folder = folder_of_test_predictions(config)
     paths = []
     for task in tasks:
         for split in task.test_splits:
@@ -101,7 +101,7 @@ def write_test_outputs(
     return paths
 
 
-def test_outputs_dir(config: FinetuningConfig) -> str:
+def folder_of_test_predictions(config: FinetuningConfig) -> str:
     """Returns the folder of the predictions of test splits.
 
     It is beside the results, as with the authors, or in `results_dir` if that is another than
@@ -152,7 +152,7 @@ def warn_of_older_predictions(
     if not (is_same or config.do_predict) and len(tasks) == 1:
         path = predictions_path(config, tasks[0])
         older["do_predict"] = [path] if os.path.exists(path) else []
-    folder = pathlib.Path(test_outputs_dir(config))
+    folder = pathlib.Path(folder_of_test_predictions(config))
     replaced = _written_trials(config)
     older["write_test_outputs"] = [
         str(path)

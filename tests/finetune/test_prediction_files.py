@@ -80,7 +80,7 @@ def test_a_task_without_a_test_split_has_no_test_outputs(make_finetuning_config,
 
 def test_debug_keeps_away_from_real_predictions(make_finetuning_config):
     config = make_finetuning_config(debug=True, results_dir=None)
-    folder = prediction_files.test_outputs_dir(config)
+    folder = prediction_files.folder_of_test_predictions(config)
     assert folder == f"{config.pretrained_model_dir}/test_predictions-debug"
 
 
@@ -89,11 +89,13 @@ def test_runs_with_results_of_their_own_have_predictions_of_their_own(
 ):
     usual = make_finetuning_config(results_dir=None)
     folder = f"{usual.pretrained_model_dir}/test_predictions"
-    assert prediction_files.test_outputs_dir(usual) == folder
+    assert prediction_files.folder_of_test_predictions(usual) == folder
     same = make_finetuning_config(results_dir=f"{usual.pretrained_model_dir}/results/")
-    assert prediction_files.test_outputs_dir(same) == folder
+    assert prediction_files.folder_of_test_predictions(same) == folder
     own = make_finetuning_config(results_dir=str(tmp_path / "b"))
-    assert prediction_files.test_outputs_dir(own) == str(tmp_path / "b" / "test_predictions")
+    assert prediction_files.folder_of_test_predictions(own) == str(
+        tmp_path / "b" / "test_predictions"
+    )
 
 
 def test_outputs_that_cannot_be_written_are_refused_before_training(
