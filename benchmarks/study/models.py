@@ -26,11 +26,14 @@ class Model:
         name: in the report.
         settings: hyperparameters that differ from those of ELECTRA.
         question: of the paper that it answers; "" for ELECTRA and both kinds of BERT.
+        continues: model that has the first half of the budget, whose weights this one starts
+            from; None for initial weights.
     """
 
     name: str
     settings: Mapping[str, Any]
     question: str = ""
+    continues: "Model | None" = None
 
     @property
     def slug(self) -> str:
@@ -64,18 +67,24 @@ QUESTIONS = (EFFICIENCY, TRAINING, GENERATOR, SHARING, BEYOND)
 
 # What the follow-up compares with BERT.
 QUARTER = Model("generator 1/4", _generator(0.25), GENERATOR)
+_FULL_SIZE = Model("generator 1", _generator(1.0), GENERATOR)
 # Both models of two stages have the same shape.
 _TWO_STAGE = {"objective": "two_stage", "embedding_size": 0, **_generator(1.0, "none")}
+_ADVERSARIAL = {"objective": "adversarial", **_generator(1.0)}
+_SLOW_GENERATOR = {"learning_rate": 5e-4, "generator_learning_rate": 1e-5}
 ABLATIONS = (
     Model("ELECTRA 15 %", {"objective": "electra_15"}, EFFICIENCY),
     Model("Replace MLM", {"objective": "replace_mlm"}, EFFICIENCY),
     Model("All-Tokens MLM", {"objective": "all_tokens_mlm"}, EFFICIENCY),
     Model("two-stage", _TWO_STAGE, TRAINING),
-    Model("adversarial", {"objective": "adversarial", **_generator(1.0)}, TRAINING),
+    # From initial weights, and at the rate of the discriminator, its generator learns nothing
+    # (RESULTS.md, "Adversarial training").
+    Model("adversarial, from scratch", _ADVERSARIAL, TRAINING),
+    Model("adversarial", {**_ADVERSARIAL, **_SLOW_GENERATOR}, TRAINING, _FULL_SIZE),
     Model("generator 1/8", _generator(0.125), GENERATOR),
     QUARTER,
     Model("generator 1/2", _generator(0.5), GENERATOR),
-    Model("generator 1", _generator(1.0), GENERATOR),
+    _FULL_SIZE,
     Model("share nothing", _generator(1.0, "none"), SHARING),
     Model("share tokens", _generator(1.0, "token"), SHARING),
     Model("share embeddings", _generator(1.0), SHARING),
@@ -93,6 +102,8 @@ MODELS = (ELECTRA, BERT, BERT_LOWEST_LOSS, *ABLATIONS)
 def settings_of(model: Model, size: Size, budget: float, seed: int) -> dict[str, Any]:
     """Returns all hyperparameters of a pre-training run, with the steps of its budget.
 
+    Those of a model that continues another are of its own half.
+
     Args:
         model: of `MODELS`.
         size: of the encoder, its text and its budgets.
@@ -108,7 +119,8 @@ def settings_of(model: Model, size: Size, budget: float, seed: int) -> dict[str,
         given["model_hparam_overrides"] = overrides
     if rate := size.rates.get(model.name):
         given["learning_rate"] = rate
-    flops = budget * size.unit_steps * model_flops_of(dict(size.settings))
+    share = 0.5 if model.continues else 1.0
+    flops = share * budget * size.unit_steps * model_flops_of(dict(size.settings))
     # A curriculum or two stages need the steps to be known, so these are of a long run.
     steps = max(2, math.floor(flops / model_flops_of(given)))
     return {

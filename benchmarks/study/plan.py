@@ -51,6 +51,7 @@ class Run:
         is_evaluated: whether it is fine-tuned and probed; the gate looks at held-out text
             alone.
         note: what a try of the gate is about.
+        starts_from: run whose weights it starts from; None for initial weights.
     """
 
     model: str
@@ -60,6 +61,7 @@ class Run:
     settings: Mapping[str, Any]
     is_evaluated: bool = True
     note: str = ""
+    starts_from: "Run | None" = None
 
     def result_file(self, folder: pathlib.Path) -> pathlib.Path:
         """Returns the file of its result."""
@@ -124,18 +126,20 @@ def alias(model: Model, size: Size) -> Model:
 
     def hyperparameters(m: Model) -> dict[str, Any]:
         rate = {"learning_rate": size.rates[m.name]} if m.name in size.rates else {}
-        return {**size.settings, **m.settings, **rate}
+        return {**size.settings, **m.settings, **rate, "continues": m.continues}
 
     return next(m for m in MODELS if hyperparameters(m) == hyperparameters(model))
 
 
 def _run(model: Model, size: Size, budget: float, seed: int) -> Run:
+    first = model.continues
     return Run(
         model=model.name,
         budget=budget,
         seed=seed,
         name=f"{model.slug}_b{budget:g}_s{seed}",
         settings=settings_of(model, size, budget, seed),
+        starts_from=_run(first, size, budget / 2, seed) if first else None,
     )
 
 

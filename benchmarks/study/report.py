@@ -310,7 +310,8 @@ def _pretraining(done: Runs) -> Section:
     if failed := unlearned(trained):
         paragraphs.append(
             f"The generator predicts no more than one token: {', '.join(failed)}. "
-            "These runs count as failures of this implementation until shown otherwise."
+            "For adversarial training from scratch, benchmarks/RESULTS.md says why; other runs "
+            "count as failures of this implementation until shown otherwise."
         )
     header = ["run", "steps", "model FLOPs", "FLOPs, paper's counting", "seconds"]
     header += ["AUC", "within token", "MLM accuracy", "replaced"]

@@ -95,10 +95,14 @@ class Worker:
         evaluates = run.is_evaluated and any(missing.values())
         if not is_random and (evaluates or not result.pretraining):
             self._pretrain(run)
-            steps = run.settings["num_train_steps"]
-            result.model_flops = float(steps * model_flops_of(run.settings))
-            result.paper_flops = float(steps * paper_flops_of(run.settings))
-            pretraining = rounded(read_pretraining(self._model_dir(run)))
+            parts = [run] if run.starts_from is None else [run.starts_from, run]
+            result.model_flops = _total(parts, model_flops_of)
+            result.paper_flops = _total(parts, paper_flops_of)
+            trained = read_pretraining(self._model_dir(run))
+            if run.starts_from:
+                first = read_pretraining(self._model_dir(run.starts_from))
+                trained["seconds"] += first["seconds"]
+            pretraining = rounded(trained)
             if result.pretraining and result.pretraining["metrics"] != pretraining["metrics"]:
                 # The scores are of weights that are gone: another processor trains others.
                 result.scores, result.seconds = {}, {}
@@ -136,6 +140,8 @@ class Worker:
         return self._data_dir / "finetuned" / task / run.name
 
     def _pretrain(self, run: Run) -> None:
+        if run.starts_from:
+            self._pretrain(run.starts_from)
         model_dir = self._model_dir(run)
         steps = run.settings["num_train_steps"]
         if is_trained(run.settings, model_dir):
@@ -149,6 +155,8 @@ class Worker:
             "eval_tfrecords": str(self._data_dir / "eval_tfrecords" / "*.tfrecord*"),
             "report": False,
         }
+        if run.starts_from:
+            given["init_checkpoint"] = str(self._model_dir(run.starts_from))
         arguments = [f"--data_dir={self._data_dir}", f"--model_name={run.name}"]
         program = ["run_pretraining.py", *arguments, f"--hparams={json.dumps(given)}"]
         self._process(f"{run.name}, pre-training", program, model_dir / "log.txt")
@@ -281,6 +289,12 @@ def read_pretraining(model_dir: pathlib.Path) -> dict[str, Any]:
         "metrics": curve[max(curve)] if curve else {},
         "curve": [{"step": at, **curve[at]} for at in sorted(curve)],
     }
+
+
+def _total(parts: Sequence[Run], flops_per_step: Callable[[dict[str, Any]], float]) -> float:
+    """Returns the FLOPs of the pre-trainings together."""
+    settings = [dict(run.settings) for run in parts]
+    return float(sum(s["num_train_steps"] * flops_per_step(s) for s in settings))
 
 
 def _overrides(flags: Sequence[str]) -> dict[str, Any]:

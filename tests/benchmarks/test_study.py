@@ -54,6 +54,8 @@ def test_every_model_gets_the_product_flops_of_electra():
         settings = settings_of(model, TINY, 2.0, 1)
         step = model_flops_of(settings)
         spent = settings["num_train_steps"] * step
+        if model.continues:
+            spent += unit
         # The steps of two stages are rounded, and a step has not the same FLOPs in both.
         assert 2 * unit - 2 * step < spent <= 2 * unit, model.name
     steps = {m.name: settings_of(m, TINY, 1.0, 1)["num_train_steps"] for m in MODELS}
@@ -95,6 +97,10 @@ def test_the_plan():
     assert "share embeddings" not in names
     named = {claim.better for claim in CLAIMS} | {claim.worse for claim in CLAIMS}
     assert named <= set(models)
+    # What continues another model has half of the budget.
+    run = next(run for run in ablations if run.model == "adversarial")
+    assert run.starts_from.name == "generator_1_b1_s1"
+    assert run.starts_from.settings == settings_of(models["generator 1"], TINY, 1.0, 1)
     # The follow-up has the budgets that the ablations have not.
     assert {run.model for run in plan(FOLLOW_UP, TINY)} == {"generator 1/4"}
     assert {run.budget for run in plan(FOLLOW_UP, TINY)} == {*BUDGETS} - {ABLATION_BUDGET}
@@ -280,7 +286,7 @@ def test_a_study_of_a_few_steps_is_run_and_resumed(
         f"--report_dir={tmp_path / 'report'}",
         "--size=tiny",
         "--stages=ablations",
-        "--models=share by GDES",
+        "--models=adversarial",
         "--seeds=1",
         "--tasks=sst",
         "--scale=0.00025",
@@ -297,9 +303,17 @@ def test_a_study_of_a_few_steps_is_run_and_resumed(
         return output_of(run_program(command, ROOT, monkeypatch, capfd))
 
     assert "pre-training: started" in run()
-    path = tmp_path / "report" / "runs" / "share_by_gdes_b2_s1.json"
+    path = tmp_path / "report" / "runs" / "adversarial_b2_s1.json"
     first = json.loads(path.read_text())
     assert first["settings"]["num_train_steps"] == 2
+    # It continues another model.
+    models = tmp_path / "study" / "models"
+    config = json.loads((models / "adversarial_b2_s1" / "config.json").read_text())
+    init = config["hyperparameters"]["init_checkpoint"]
+    assert init == str(models / "generator_1_b1_s1")
+    assert (models / "generator_1_b1_s1" / "ckpt-2.index").exists()
+    step = model_flops_of(first["settings"])
+    assert first["model_flops"] > 1.5 * 2 * step
     assert 0 < first["pretraining"]["metrics"]["disc_auc_within_token"] < 1
     assert set(first["scores"]) == {PROBE, FINETUNING}
     # The task that is there is not done again. This time, the study is a process of its own.
@@ -307,7 +321,7 @@ def test_a_study_of_a_few_steps_is_run_and_resumed(
     assert "started" not in output_of(done)
     assert json.loads(path.read_text()) == first
     markdown = (tmp_path / "report" / "report.md").read_text()
-    assert "| share_by_gdes_b2_s1 | 2 |" in markdown
+    assert "| adversarial_b2_s1 | 2 |" in markdown
     # Scores of other weights, which another machine has trained, are not kept.
     others = json.loads(path.read_text())
     others["pretraining"]["metrics"]["loss"] += 1
