@@ -11,6 +11,7 @@ from typing import Any
 from electra_tf.util.errors import UserError
 
 ELECTRA, ELECTRIC, MLM, ELECTRA_15 = "electra", "electric", "mlm", "electra_15"
+ADVERSARIAL = "adversarial"
 MASKED_LM, TWO_TOWER, UNIFORM, UNIGRAM = "masked_lm", "two_tower", "uniform", "unigram"
 # Nothing; the token embeddings; token and position embeddings; all embedding tables and their
 # LayerNorm (the authors' default); all weights of the two models; DeBERTaV3's
@@ -26,7 +27,7 @@ REPLACEMENTS = (SAMPLE, ARGMAX)
 # and add a line here; an objective without generator, or a generator without encoder, is also
 # named below.
 OBJECTIVES = {
-    "adversarial": "electra_tf.objectives.adversarial:Adversarial",
+    ADVERSARIAL: "electra_tf.objectives.adversarial:Adversarial",
     "all_tokens_mlm": "electra_tf.objectives.all_tokens_mlm:AllTokensMLM",
     "electra": "electra_tf.pretraining_model:PretrainingModel",
     ELECTRA_15: "electra_tf.objectives.electra_15:MaskedTokensDetection",

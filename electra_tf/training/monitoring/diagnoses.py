@@ -46,6 +46,7 @@ class RunFacts:
         num_warmup_steps: steps of the warm-up, which are not judged.
         mask_prob: masking rate; None outside of pre-training.
         generator_learns: whether the generator is a network.
+        is_adversarial: whether the generator is trained to fool the discriminator.
         gen_weight, disc_weight: weights of the losses.
         unigram_accuracy: masked-LM accuracy of always predicting the most frequent token.
         unknown_share: share of unknown words in the records.
@@ -56,6 +57,7 @@ class RunFacts:
     num_warmup_steps: int = 0
     mask_prob: float | None = None
     generator_learns: bool = True
+    is_adversarial: bool = False
     gen_weight: float = 1.0
     disc_weight: float = 50.0
     unigram_accuracy: float | None = None
@@ -136,12 +138,17 @@ def unigram_generator(
     streak = _streak(late, lambda r: r[name] <= _UNIGRAM_FACTOR * baseline, (name,))
     if streak is None:
         return None
+    if facts.is_adversarial:
+        # A discriminator that tells little rewards every wrong sample.
+        usual = ("--init_checkpoint", "--generator_learning_rate")
+    else:
+        usual = ("--learning_rate", facts.warmup_flag)
     return Diagnosis(
         "generator at the most frequent token",
         streak[0]["step"],
         f"the generator predicts no better than the most frequent token (masked-LM accuracy "
         f"{streak[-1][name]:.3f}, the token's share {baseline:.3f})",
-        _flags(("--learning_rate", facts.warmup_flag), gen_weight=facts.gen_weight),
+        _flags(usual, gen_weight=facts.gen_weight),
     )
 
 

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from electra_tf.config.choices import UNIFORM, UNIGRAM
+from electra_tf.config.choices import ADVERSARIAL, UNIFORM, UNIGRAM
 from electra_tf.config.pretraining import default_max_predictions
 from electra_tf.training.monitoring.diagnoses import (
     RECORDS,
@@ -56,6 +56,7 @@ def facts_of(
         num_warmup_steps=int(hyperparameters.get("num_warmup_steps") or 0),
         mask_prob=_lowest_masking_rate(hyperparameters),
         generator_learns=hyperparameters.get("generator_type") not in (UNIFORM, UNIGRAM),
+        is_adversarial=hyperparameters.get("objective") == ADVERSARIAL,
         gen_weight=hyperparameters.get("gen_weight", RunFacts.gen_weight),
         disc_weight=hyperparameters.get("disc_weight", RunFacts.disc_weight),
         unigram_accuracy=unigram_accuracy,

@@ -66,6 +66,17 @@ def test_each_diagnosis_says_since_when_and_what_to_try(changes, name, flag):
     assert diagnose(log(1900, **changes), FACTS) == []
 
 
+def test_an_adversarial_generator_is_to_start_trained_and_be_slow():
+    facts = facts_of(
+        {"objective": "adversarial", "num_train_steps": 2000}, unigram_accuracy=0.07
+    )
+    (found,) = diagnose(log(masked_lm_accuracy=0.06), facts)
+    assert found.flags == ("--init_checkpoint", "--generator_learning_rate")
+    facts = facts_of({"objective": "electra", "num_train_steps": 2000}, unigram_accuracy=0.07)
+    (found,) = diagnose(log(masked_lm_accuracy=0.06), facts)
+    assert found.flags == ("--learning_rate", "--num_warmup_steps")
+
+
 def test_an_auc_at_chance_is_judged_late_in_the_run():
     records = log(300, disc_auc=0.51)
     assert [d.name for d in diagnose(records, FACTS)] == ["discriminator at chance"]
