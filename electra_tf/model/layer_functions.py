@@ -6,8 +6,9 @@ Normalization, softmax and GELU are always in float32.
 
 import contextlib
 import contextvars
+import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -336,19 +337,7 @@ def _score_bias(input_mask: tf.Tensor) -> tf.Tensor:
 @fused("activation", sum_apart=True, gpu_kernel=gpu_rows.bias_activation)
 def bias_activation(x: tf.Tensor, bias: tf.Tensor, *, activation: str) -> tf.Tensor:
     """Returns `activation(x + bias)`; "gelu" is the exact GELU, with erf."""
-    return tf.cast(_activated(_float32(x) + bias, activation), x.dtype)
-
-
-def _activated(x: tf.Tensor, activation: str) -> tf.Tensor:
-    if activation == "linear":
-        return x
-    if activation == "relu":
-        return tf.nn.relu(x)
-    if activation == "tanh":
-        return tf.tanh(x)
-    if activation == "gelu_tanh":
-        return tf.nn.gelu(x, approximate=True)
-    return gelu(x)
+    return tf.cast(ACTIVATION_FUNCTIONS[activation](_float32(x) + bias), x.dtype)
 
 
 @contextlib.contextmanager
@@ -369,6 +358,16 @@ def gelu(x: tf.Tensor) -> tf.Tensor:
     if not _has_erf.get():
         return tf.nn.gelu(x)
     return 0.5 * x * (1.0 + tf.math.erf(x / math.sqrt(2)))
+
+
+# By the names in `electra_tf.config.encoder.ACTIVATIONS`.
+ACTIVATION_FUNCTIONS: Mapping[str, Callable[[tf.Tensor], tf.Tensor]] = {
+    "gelu": gelu,
+    "gelu_tanh": functools.partial(tf.nn.gelu, approximate=True),
+    "relu": tf.nn.relu,
+    "tanh": tf.tanh,
+    "linear": lambda x: x,
+}
 
 
 def normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.config.encoder import ACTIVATIONS
 from electra_tf.model import heads, layer_functions, randomness
 from electra_tf.model.kernels import (
     compiled_as_a_whole,
@@ -46,7 +47,7 @@ KERNELS = {
             [normal(*X), normal(WIDTH)],
             {"activation": name},
         )
-        for name in ("gelu", "gelu_tanh", "relu", "tanh", "linear")
+        for name in ACTIVATIONS
     },
     "add_norm": (
         layer_functions.add_norm,
@@ -132,6 +133,10 @@ def test_attention_as_a_whole_equals_that_of_kernels(dtype, tolerance, rate):
         for a, b in zip(actual, expected, strict=True):
             a, b = (tf.cast(x, tf.float64).numpy() for x in (a, b))
             assert np.linalg.norm(a - b) <= tolerance * np.linalg.norm(b)
+
+
+def test_every_activation_has_its_function():
+    assert layer_functions.ACTIVATION_FUNCTIONS.keys() == set(ACTIVATIONS)
 
 
 def test_gelu_is_the_one_with_erf():
