@@ -68,8 +68,7 @@ def read_records(
     elif file_format == "conll":
         records = list(_read_conll(path, read_text(path), columns, optional))
     else:
-        text = read_text(path)
-        rows = _csv_rows(path, text) if file_format == "csv" else _tsv_rows(path, text)
+        rows = {"csv": _csv_rows, "tsv": _tsv_rows}[file_format](path, read_text(path))
         roles = columns, optional, assumed
         records = list(_read_table(path, rows, *roles, header, see_names, see_width))
         _warn_of_quotes(records, file_format)

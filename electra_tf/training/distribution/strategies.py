@@ -15,6 +15,7 @@ from electra_tf.config.distribution import (
     BY_RECORD,
     MIRRORED,
     MULTI_WORKER,
+    ONE_DEVICE,
     TPU,
     DistributionConfig,
 )
@@ -48,6 +49,7 @@ def create_strategy(
 
     Raises:
         UserError: a requested device is missing, or the workers are not specified.
+        ValueError: none is made for the name of the strategy.
     """
     if config.strategy == MULTI_WORKER:
         return _multi_worker(config, environment)
@@ -60,10 +62,11 @@ def create_strategy(
         )
     if config.strategy == TPU:
         return _tpu(config)
-    devices = _local_devices(config)
     if config.strategy == MIRRORED:
-        return _mirrored(tuple(devices))
-    return tf.distribute.OneDeviceStrategy(devices[0])
+        return _mirrored(tuple(_local_devices(config)))
+    if config.strategy == ONE_DEVICE:
+        return tf.distribute.OneDeviceStrategy(_local_devices(config)[0])
+    raise ValueError(f"create_strategy makes none for --strategy={config.strategy}")
 
 
 def is_chief(config: DistributionConfig, environment: Mapping[str, str] = os.environ) -> bool:

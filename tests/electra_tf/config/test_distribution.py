@@ -157,6 +157,13 @@ def test_a_tpu_that_is_not_there_is_an_error():
         create_strategy(make(strategy="tpu"), {})
 
 
+def test_a_strategy_that_is_not_made_is_not_taken_for_one_device():
+    config = make()
+    object.__setattr__(config, "strategy", "parameter_server")
+    with pytest.raises(ValueError, match="makes none for --strategy=parameter_server"):
+        create_strategy(config, {})
+
+
 def test_virtual_cpus_become_replicas():
     strategy = create_strategy(make(strategy="mirrored", num_virtual_cpus=2), {})
     assert strategy.num_replicas_in_sync == 2

@@ -32,6 +32,12 @@ def test_tsv_splits_at_tabs_alone(tmp_path):
     ]
 
 
+def test_a_format_without_a_reader_is_not_read_as_another(tmp_path):
+    path = write(tmp_path, "a.xml", "text\tlabel\na\t1\n")
+    with pytest.raises(KeyError, match="xml"):
+        read_records(path, file_format="xml", columns=TEXT_LABEL)
+
+
 def test_columns_by_index_without_header(tmp_path):
     path = write(tmp_path, "a.tsv.gz", "x\ty\tz\n1\t2\t3\n")
     columns = {"text_a": 1, "label": -1}
