@@ -124,10 +124,9 @@ class PretrainingModel(Objective, keras.Model):
         discriminator = self._get_discriminator_output(
             fake.inputs, fake.is_fake_tokens, randomness
         )
-        weight = tf.reduce_sum(discriminator.weights)
         terms = {
             **self.masked_lm_terms(inputs, masked_lm),
-            "disc": LossTerm(discriminator.loss, self.config.disc_weight, weight),
+            **self.discriminator_terms(discriminator),
         }
         return PretrainingOutput(terms, inputs, masked_lm, fake, discriminator)
 
@@ -252,8 +251,20 @@ class PretrainingModel(Objective, keras.Model):
         )
 
     def discriminator_weights(self, inputs: PretrainInputs) -> tf.Tensor:
-        """Returns float32 [batch, seq], 1 for the tokens of the discriminator's loss."""
+        """Returns float32 [batch, seq], the weight of each token in the discriminator's loss.
+
+        It depends on the data and the masks only (see `term_weights`): 1, or 0 for padding.
+        """
         return tf.cast(inputs.input_mask, tf.float32)
+
+    def discriminator_terms(self, discriminator: DiscriminatorOutput) -> dict[str, LossTerm]:
+        """Returns the loss term of the discriminator: disc_weight * L_Disc."""
+        weight = tf.reduce_sum(discriminator.weights)
+        return {"disc": LossTerm(discriminator.loss, self.config.disc_weight, weight)}
+
+    def discriminator_term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
+        """Returns the number of tokens of each of the `discriminator_terms`."""
+        return {"disc": tf.reduce_sum(self.discriminator_weights(inputs))}
 
     def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
         """Returns the number of tokens of each loss term of a masked batch.
@@ -261,8 +272,10 @@ class PretrainingModel(Objective, keras.Model):
         It depends on the data and the masks only: with gradient accumulation, the totals are
         needed before the first micro-batch.
         """
-        disc = tf.reduce_sum(self.discriminator_weights(inputs))
-        return {**self.masked_lm_term_weights(inputs), "disc": disc}
+        return {
+            **self.masked_lm_term_weights(inputs),
+            **self.discriminator_term_weights(inputs),
+        }
 
     def metric_sums(self, output: PretrainingOutput) -> MetricSums:
         """Returns the sums of the metrics (see `electra_tf.model.metrics`)."""

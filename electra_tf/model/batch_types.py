@@ -79,7 +79,7 @@ class FakeData(NamedTuple):
 class DiscriminatorOutput(NamedTuple):
     """`logits`, `probs` float32 and `preds` int32 [batch, seq]; `per_example_loss` [batch].
 
-    `loss` is the mean over the tokens whose `weights`, float32 [batch, seq], are 1.
+    `loss` is the mean over the tokens, with `weights` float32 [batch, seq].
     """
 
     logits: tf.Tensor

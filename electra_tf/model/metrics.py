@@ -136,18 +136,20 @@ def sampling_sums(inputs: PretrainInputs, fake: FakeData) -> MetricSums:
 def discriminator_sums(fake: FakeData, disc: DiscriminatorOutput) -> MetricSums:
     """Returns the discriminator's sums over the tokens of its loss.
 
+    Means have the weights of the tokens in the loss; an AUC counts each token once.
     `disc_loss_per_example` and `disc_auc_with_padding` are `disc_loss` and `disc_auc` of the
     authors' code. Here, `disc_loss` is the loss term "disc", the mean over tokens.
     """
     labels, weights = fake.is_fake_tokens, disc.weights
     correct = tf.equal(disc.preds, labels)
-    real_rows = tf.reduce_max(weights, axis=-1)
+    has_loss = weights > 0
+    real_rows = tf.reduce_any(has_loss, axis=-1)
     return {
         "disc_loss_per_example": mean_sums(disc.per_example_loss, real_rows),
         "disc_accuracy": mean_sums(correct, weights),
         "disc_precision": mean_sums(correct, tf.cast(disc.preds, tf.float32) * weights),
         "disc_recall": mean_sums(correct, tf.cast(labels, tf.float32) * weights),
-        **auc_sums(disc.logits, labels, tf.cast(weights, tf.int32)),
+        **auc_sums(disc.logits, labels, tf.cast(has_loss, tf.int32)),
     }
 
 

@@ -12,7 +12,7 @@ from electra_tf.config.choices import MASKED_LM
 from electra_tf.config.hyperparameters import within
 from electra_tf.config.pretraining import PretrainingConfig, generator_config
 from electra_tf.generators.sampling import sampling_logits
-from electra_tf.masking.masked_batch import num_masked_tokens, num_real_tokens
+from electra_tf.masking.masked_batch import num_masked_tokens
 from electra_tf.model import metrics
 from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
 from electra_tf.model.heads import softmax_cross_entropy
@@ -111,9 +111,7 @@ class Adversarial(PretrainingModel):
         terms = {
             "policy": LossTerm(mean(policy), self.config.gen_weight, count),
             "baseline": LossTerm(mean(baseline_losses), hparams.baseline_weight, count),
-            "disc": LossTerm(
-                discriminator.loss, self.config.disc_weight, num_real_tokens(inputs)
-            ),
+            **self.discriminator_terms(discriminator),
         }
         terms |= self.masking_terms(inputs, masked_lm)
         if hparams.masked_lm_weight:
@@ -124,8 +122,8 @@ class Adversarial(PretrainingModel):
     def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
         """Returns the numbers of masked and non-padding tokens."""
         count = num_masked_tokens(inputs)
-        weights = {"policy": count, "baseline": count, "disc": num_real_tokens(inputs)}
-        weights |= self.masking.term_weights(inputs)
+        weights = {"policy": count, "baseline": count}
+        weights |= self.discriminator_term_weights(inputs) | self.masking.term_weights(inputs)
         return {**weights, "gen": count} if self.hparams.masked_lm_weight else weights
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:

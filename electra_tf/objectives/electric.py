@@ -18,7 +18,7 @@ from electra_tf.config.choices import TWO_TOWER
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.generators.sampling import sampling_logits
 from electra_tf.masking.base import strategy_class
-from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
+from electra_tf.model.batch_types import PretrainingOutput, PretrainInputs
 from electra_tf.model.randomness import Randomness
 from electra_tf.model.schedules import mask_prob_of, temperature_of
 from electra_tf.pretraining_model import PretrainingModel
@@ -89,10 +89,9 @@ class NoiseContrastiveCloze(PretrainingModel):
             randomness,
             logit_offset=log_probs + log_odds,
         )
-        weight = self.term_weights(inputs)["disc"]
         terms = {
             **self.masked_lm_terms(inputs, masked_lm),
-            "disc": LossTerm(discriminator.loss, self.config.disc_weight, weight),
+            **self.discriminator_terms(discriminator),
         }
         return PretrainingOutput(terms, inputs, masked_lm, fake, discriminator)
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from electra_tf.config.hyperparameters import within
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.masking.masked_batch import num_real_tokens, unmask
+from electra_tf.masking.masked_batch import unmask
 from electra_tf.model import metrics
 from electra_tf.model import randomness as model_randomness
 from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
@@ -72,9 +72,7 @@ class SentenceContrastive(PretrainingModel):
         loss = tf.math.divide_no_nan(tf.reduce_sum(weights * losses), count)
         terms = {
             **self.masked_lm_terms(inputs, masked_lm),
-            "disc": LossTerm(
-                discriminator.loss, self.config.disc_weight, num_real_tokens(inputs)
-            ),
+            **self.discriminator_terms(discriminator),
             "sentence": LossTerm(loss, self.hparams.sentence_weight, count),
         }
         correct = tf.equal(logits > 0, labels > 0)

@@ -16,9 +16,8 @@ from electra_tf.config.pretraining import (
     discriminator_config,
     generator_config,
 )
-from electra_tf.masking.masked_batch import num_real_tokens
 from electra_tf.model import metrics
-from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainInputs
+from electra_tf.model.batch_types import PretrainingOutput, PretrainInputs
 from electra_tf.model.metrics import masked_lm_sums
 from electra_tf.model.randomness import Randomness
 from electra_tf.pretraining_model import PretrainingModel
@@ -138,15 +137,14 @@ class TwoStage(PretrainingModel):
         discriminator = self._get_discriminator_output(
             fake.inputs, fake.is_fake_tokens, randomness
         )
-        weight = num_real_tokens(inputs)
-        terms = {"disc": LossTerm(discriminator.loss, self.config.disc_weight, weight)}
+        terms = self.discriminator_terms(discriminator)
         return PretrainingOutput(terms, inputs, masked_lm, fake, discriminator)
 
     def term_weights(self, inputs: PretrainInputs) -> dict[str, tf.Tensor]:
         """Returns the number of masked tokens, or of non-padding tokens in stage 2."""
         if self.stage == GENERATOR_STAGE:
             return self.masked_lm_term_weights(inputs)
-        return {"disc": num_real_tokens(inputs)}
+        return self.discriminator_term_weights(inputs)
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
         """Returns the sums of the models of the current stage."""

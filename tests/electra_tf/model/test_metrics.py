@@ -163,6 +163,11 @@ def test_discriminator_metrics():
     assert values["disc_precision"] == pytest.approx(1 / 3)
     assert values["disc_recall"] == pytest.approx(1 / 2)
     assert 0 < values["disc_auc_with_padding"] < 1
+    # Equal weights of another size change nothing.
+    half = values_of(
+        metrics.discriminator_sums(fake_data(), disc._replace(weights=weights / 2))
+    )
+    assert half == pytest.approx(values)
 
 
 def test_rows_without_tokens_do_not_count():

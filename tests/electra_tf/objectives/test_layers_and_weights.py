@@ -58,6 +58,23 @@ def test_weights_of_terms_are_known_before_the_forward_pass(make_config, objecti
 
 
 @pytest.mark.parametrize(
+    "objective", [name for name in OBJECTIVES if DISCRIMINATOR in LAYERS[name]]
+)
+def test_other_weights_of_tokens_reach_the_discriminators_term(
+    make_config, monkeypatch, objective
+):
+    model = build_model(make_config(**options(objective)), SPECIAL, FACTS)
+    model.stage = len(model.stages()) - 1
+    whole = model(features(), randomness=Randomness(0, 0)).terms["disc"].weight
+    weights = model.discriminator_weights
+    monkeypatch.setattr(model, "discriminator_weights", lambda inputs: 0.5 * weights(inputs))
+    output = model(features(), randomness=Randomness(0, 0))
+    expected = {"disc": 0.5 * float(whole)}
+    assert {"disc": float(output.terms["disc"].weight)} == expected
+    assert {"disc": float(model.term_weights(output.inputs)["disc"])} == expected
+
+
+@pytest.mark.parametrize(
     ("hparams", "name"),
     [
         (AdversarialHparams, "baseline_weight"),
