@@ -23,12 +23,12 @@ def create_optimizer(
         config.optimizer,
         schedules[0] if len(schedules) == 1 else StagedSchedule(schedules),
         weight_decay_rate=config.weight_decay_rate,
-        factors=_learning_rate_factors(config, model),
+        rate_factors=_rate_factors(config, model),
         precision=config.precision,
     )
 
 
-def _learning_rate_factors(
+def _rate_factors(
     config: PretrainingConfig, model: PretrainingModel
 ) -> dict[str, float] | None:
     """Returns the factor of the learning rate by path of a variable; None if all are 1."""

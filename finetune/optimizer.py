@@ -27,9 +27,9 @@ def create_optimizer(
         warmup_proportion=config.warmup_proportion,
         power=config.lr_decay_power,
     )
-    factors = None
+    rate_factors = None
     if config.layerwise_lr_decay > 0:
-        factors = layer_factors(
+        rate_factors = layer_factors(
             [variable.path for variable in model.trainable_variables],
             config.layerwise_lr_decay,
             config.encoder.num_hidden_layers,
@@ -39,7 +39,7 @@ def create_optimizer(
         config.optimizer,
         schedule,
         weight_decay_rate=config.weight_decay_rate,
-        factors=factors,
+        rate_factors=rate_factors,
         precision=config.precision,
     )
 

@@ -39,20 +39,20 @@ class ElectraAdam(keras.optimizers.Optimizer):
     Args:
         learning_rate: a number or a schedule.
         weight_decay_rate: decay of every variable, except biases and those of LayerNorm.
-        layer_factors: factor of the learning rate, by variable path; None means 1.
+        rate_factors: factor of the learning rate, by variable path; None means 1.
     """
 
     def __init__(
         self,
         learning_rate: float | keras.optimizers.schedules.LearningRateSchedule,
         weight_decay_rate: float = 0.0,
-        layer_factors: dict[str, float] | None = None,
+        rate_factors: dict[str, float] | None = None,
         name: str = "electra_adam",
         **kwargs,
     ) -> None:
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
         self.weight_decay_rate = weight_decay_rate
-        self.layer_factors = layer_factors
+        self.rate_factors = rate_factors
 
     def build(self, variables: list[keras.Variable]) -> None:
         """Creates the moments, zeros of each variable's shape, float32."""
@@ -72,7 +72,7 @@ class ElectraAdam(keras.optimizers.Optimizer):
         new = _adam_kernel(
             *map(tf.convert_to_tensor, old),
             _cast(gradient, variable),
-            _rate_of(path, tf.cast(learning_rate, tf.float32), self.layer_factors),
+            _rate_of(path, tf.cast(learning_rate, tf.float32), self.rate_factors),
             tf.constant(_decay_of(path, self.weight_decay_rate)),
         )
         _assign(old, new)
@@ -98,7 +98,7 @@ class ElectraAdam(keras.optimizers.Optimizer):
             gradients, variables = zip(*group, strict=True)
             indices = [self._get_variable_index(variable) for variable in variables]
             paths = [self._trainable_variables[i].path for i in indices]
-            factors = self.layer_factors
+            factors = self.rate_factors
             _update_in_place(
                 [variable.value for variable in variables],
                 [self.adam_m[i].value for i in indices],
@@ -117,7 +117,7 @@ class ElectraAdam(keras.optimizers.Optimizer):
             learning_rate: of the last update.
         """
         variable = self._trainable_variables[index]
-        rate = _rate_of(variable.path, learning_rate, self.layer_factors)
+        rate = _rate_of(variable.path, learning_rate, self.rate_factors)
         m, v = (tf.convert_to_tensor(each[index]) for each in (self.adam_m, self.adam_v))
         update = m / (tf.sqrt(v) + EPSILON)
         return rate**2 * _squared_norm(update), _squared_norm(variable)
@@ -127,12 +127,12 @@ class ElectraAdam(keras.optimizers.Optimizer):
         return {
             **super().get_config(),
             "weight_decay_rate": self.weight_decay_rate,
-            "layer_factors": self.layer_factors,
+            "rate_factors": self.rate_factors,
         }
 
 
 class ElectraLamb(keras.optimizers.Lamb):
-    """Keras's LAMB (You et al. 2020), with the weight decay and layer factors of `ElectraAdam`.
+    """Keras's LAMB (You et al. 2020), with the weight decay and rate factors of `ElectraAdam`.
 
     As with Keras's `weight_decay`, variable -= lr * weight_decay * variable is applied first
     and is not part of the update that determines the trust ratio. As in You et al.'s programs,
@@ -143,28 +143,28 @@ class ElectraLamb(keras.optimizers.Lamb):
     Args:
         learning_rate: a number or a schedule.
         weight_decay_rate: decay of every variable, except biases and those of LayerNorm.
-        layer_factors: factor of the learning rate, by variable path; None means 1.
+        rate_factors: factor of the learning rate, by variable path; None means 1.
     """
 
     def __init__(
         self,
         learning_rate: float | keras.optimizers.schedules.LearningRateSchedule,
         weight_decay_rate: float = 0.0,
-        layer_factors: dict[str, float] | None = None,
+        rate_factors: dict[str, float] | None = None,
         name: str = "electra_lamb",
         **kwargs,
     ) -> None:
         options = {"beta_1": BETA_1, "beta_2": BETA_2, "epsilon": EPSILON, **kwargs}
         super().__init__(learning_rate=learning_rate, name=name, **options)
         self.weight_decay_rate = weight_decay_rate
-        self.layer_factors = layer_factors
+        self.rate_factors = rate_factors
 
     def update_step(
         self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
     ) -> None:
         """Updates one variable and its moments."""
         path = self._trainable_variables[self._get_variable_index(variable)].path
-        rate = _rate_of(path, tf.cast(learning_rate, tf.float32), self.layer_factors)
+        rate = _rate_of(path, tf.cast(learning_rate, tf.float32), self.rate_factors)
         decay = _decay_of(path, self.weight_decay_rate)
         if decay:
             self.assign_sub(variable, rate * decay * tf.convert_to_tensor(variable))
@@ -189,7 +189,7 @@ class ElectraLamb(keras.optimizers.Lamb):
     def last_update(self, index: int, learning_rate: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Like `ElectraAdam.last_update`; the trust ratio scales the update to the weights."""
         variable = self._trainable_variables[index]
-        rate = _rate_of(variable.path, learning_rate, self.layer_factors)
+        rate = _rate_of(variable.path, learning_rate, self.rate_factors)
         weights = _squared_norm(variable)
         if NOT_ADAPTED.search(variable.path):
             return rate**2 * _squared_norm(self._update(index, self.iterations)), weights
@@ -201,7 +201,7 @@ class ElectraLamb(keras.optimizers.Lamb):
         return {
             **super().get_config(),
             "weight_decay_rate": self.weight_decay_rate,
-            "layer_factors": self.layer_factors,
+            "rate_factors": self.rate_factors,
         }
 
 
@@ -223,9 +223,9 @@ def _decay_of(path: str, weight_decay_rate: float) -> float:
 
 
 def _rate_of(
-    path: str, learning_rate: tf.Tensor, layer_factors: dict[str, float] | None
+    path: str, learning_rate: tf.Tensor, rate_factors: dict[str, float] | None
 ) -> tf.Tensor:
-    return learning_rate if layer_factors is None else learning_rate * layer_factors[path]
+    return learning_rate if rate_factors is None else learning_rate * rate_factors[path]
 
 
 def adam_update(
@@ -275,7 +275,7 @@ def make_optimizer(
     schedule: keras.optimizers.schedules.LearningRateSchedule,
     *,
     weight_decay_rate: float,
-    factors: dict[str, float] | None = None,
+    rate_factors: dict[str, float] | None = None,
     precision: str = "float32",
 ) -> keras.optimizers.Optimizer:
     """Returns the optimizer selected by `--optimizer`.
@@ -283,12 +283,12 @@ def make_optimizer(
     Args:
         name: "adam" or "lamb".
         schedule: learning-rate schedule.
-        weight_decay_rate, factors: as in `ElectraAdam`.
+        weight_decay_rate, rate_factors: as in `ElectraAdam`.
         precision: "mixed_float16" adds dynamic loss scaling: the scale starts at 2**15, is
             halved on overflow and doubled after 2000 steps without one.
     """
     optimizer = {"adam": ElectraAdam, "lamb": ElectraLamb}[name](
-        schedule, weight_decay_rate, factors
+        schedule, weight_decay_rate, rate_factors
     )
     if precision == "mixed_float16":
         return keras.optimizers.LossScaleOptimizer(optimizer)

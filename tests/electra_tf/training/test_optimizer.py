@@ -113,9 +113,9 @@ def test_layer_wise_rates():
         layer_factors(["pooler/kernel"], 0.8, 12)
 
 
-def test_layer_factors_scale_the_update():
+def test_rate_factors_scale_the_update():
     variables = [keras.Variable(np.ones(2, np.float32), name=n) for n in ("a", "b")]
-    optimizer = ElectraAdam(0.1, layer_factors={"a": 0.5, "b": 1.0})
+    optimizer = ElectraAdam(0.1, rate_factors={"a": 0.5, "b": 1.0})
     optimizer.build(variables)
     optimizer.apply([tf.ones(2), tf.ones(2)], variables)
     moved = [1 - float(variable[0]) for variable in variables]
@@ -132,7 +132,7 @@ def test_two_updates_of_lamb_equal_numpy():
     factors = {"kernel": 0.5, "bias": 1.0, "word_embeddings_difference": 1.0}
     decayed = ("kernel", "word_embeddings_difference")
     variables = [keras.Variable(value.astype(np.float32), name=n) for n, value in start.items()]
-    optimizer = ElectraLamb(0.1, weight_decay_rate=0.2, layer_factors=factors)
+    optimizer = ElectraLamb(0.1, weight_decay_rate=0.2, rate_factors=factors)
     optimizer.build(variables)
     expected, m, v = dict(start), dict.fromkeys(start, 0.0), dict.fromkeys(start, 0.0)
     generator = np.random.default_rng(0)
@@ -162,7 +162,7 @@ def test_the_last_update_is_told_by_its_norm_and_that_of_the_weights():
     gradients = [tf.constant([[2.0, -1.0]]), tf.constant([4.0]), tf.constant([0.0])]
     for make in (ElectraAdam, ElectraLamb):
         variables = [keras.Variable(value, name=name) for name, value in start.items()]
-        optimizer = make(0.1, layer_factors=factors)  # without decay: the update is all
+        optimizer = make(0.1, rate_factors=factors)  # without decay: the update is all
         optimizer.build(variables)
         optimizer.apply(gradients, variables)
         for index, (name, before) in enumerate(start.items()):
@@ -212,10 +212,10 @@ def test_a_reset_optimizer_repeats_its_first_update(name, precision):
 
 @pytest.mark.parametrize("optimizer", [ElectraAdam, ElectraLamb])
 def test_optimizers_are_made_again_from_their_configuration(optimizer):
-    made = optimizer(0.25, weight_decay_rate=0.01, layer_factors={"kernel": 0.5})
+    made = optimizer(0.25, weight_decay_rate=0.01, rate_factors={"kernel": 0.5})
     again = optimizer.from_config(made.get_config())
     assert again.get_config() == made.get_config()
-    assert (again.weight_decay_rate, again.layer_factors) == (0.01, {"kernel": 0.5})
+    assert (again.weight_decay_rate, again.rate_factors) == (0.01, {"kernel": 0.5})
     assert float(again.learning_rate) == 0.25
     variable = keras.Variable(np.ones([2], np.float32), name="kernel")
     again.build([variable])
@@ -233,7 +233,7 @@ def test_variables_of_a_layer_updated_at_once_are_updated_as_one_by_one():
             variables = [keras.Variable(np.ones(3, np.float32), name="v") for _ in paths]
             for variable, path in zip(variables, paths, strict=True):
                 variable._path = path
-            optimizer = ElectraAdam(0.1, weight_decay_rate=0.5, layer_factors=factors)
+            optimizer = ElectraAdam(0.1, weight_decay_rate=0.5, rate_factors=factors)
             optimizer.build(variables)
         for each in gradients:
             strategy.run(lambda g: optimizer.apply(tf.unstack(g), variables), args=(each,))
