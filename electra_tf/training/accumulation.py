@@ -11,7 +11,7 @@ from electra_tf.util.errors import UserError
 def sum_over_parts(
     function: Callable[[Any, tf.Tensor], Any],
     batch: Any,
-    num_parts: int,
+    num_micro_batches: int,
     side_by_side: int = 1,
 ) -> Any:
     """Returns the sum of `function(part, index)` over equal parts of a batch.
@@ -23,16 +23,16 @@ def sum_over_parts(
         function: takes a part, a nested structure of tensors [rows, ...], and its int32 index;
             returns a nested structure of tensors, of the same shapes for every part.
         batch: nested structure of tensors [batch, ...].
-        num_parts: number of micro-batches, computed one after another.
+        num_micro_batches: number of micro-batches, computed one after another.
         side_by_side: parts of each micro-batch, which do not wait for each other; it divides
             its rows. With 1 and a single micro-batch, the function is called with the batch.
 
     Raises:
-        UserError: the static batch size is not divisible by `num_parts`.
+        UserError: the static batch size is not divisible by `num_micro_batches`.
     """
-    if num_parts * side_by_side == 1:
+    if num_micro_batches * side_by_side == 1:
         return function(batch, tf.constant(0))
-    parts = tf.nest.map_structure(lambda x: _split(x, num_parts, side_by_side), batch)
+    parts = tf.nest.map_structure(lambda x: _split(x, num_micro_batches, side_by_side), batch)
 
     # Traced once, and before the loop, which needs the structure of the sums.
     traced = tf.function(
@@ -47,7 +47,7 @@ def sum_over_parts(
             sums = tf.nest.map_structure(tf.add, sums, traced(first + i))
         return sums
 
-    if num_parts == 1:
+    if num_micro_batches == 1:
         return micro_batch(tf.constant(0))
     zeros = tf.nest.map_structure(
         lambda spec: tf.zeros(spec.shape, spec.dtype), traced.structured_outputs
@@ -57,7 +57,7 @@ def sum_over_parts(
         return number + 1, tf.nest.map_structure(tf.add, sums, micro_batch(number))
 
     _, sums = tf.while_loop(
-        lambda number, _: number < num_parts,
+        lambda number, _: number < num_micro_batches,
         body,
         (tf.constant(0), zeros),
         parallel_iterations=1,
@@ -65,17 +65,17 @@ def sum_over_parts(
     return sums
 
 
-def _split(x: tf.Tensor, num_parts: int, side_by_side: int) -> tf.Tensor:
+def _split(x: tf.Tensor, num_micro_batches: int, side_by_side: int) -> tf.Tensor:
     """Returns [batch, ...] as [all parts, rows, ...]."""
     batch = x.shape[0]
-    if batch is not None and batch % num_parts:
+    if batch is not None and batch % num_micro_batches:
         raise UserError(
-            f"--gradient_accumulation_steps={num_parts} does not divide the {batch} examples "
-            "per device (--train_batch_size divided by the number of devices)"
+            f"--gradient_accumulation_steps={num_micro_batches} does not divide the {batch} "
+            "examples per device (--train_batch_size divided by the number of devices)"
         )
-    count = num_parts * side_by_side
-    shape = tf.concat([[count, tf.shape(x)[0] // count], tf.shape(x)[1:]], axis=0)
+    num_parts = num_micro_batches * side_by_side
+    shape = tf.concat([[num_parts, tf.shape(x)[0] // num_parts], tf.shape(x)[1:]], axis=0)
     parts = tf.reshape(x, shape)
-    rows = None if batch is None else batch // count
-    parts.set_shape(tf.TensorShape([count, rows]).concatenate(x.shape[1:]))
+    rows = None if batch is None else batch // num_parts
+    parts.set_shape(tf.TensorShape([num_parts, rows]).concatenate(x.shape[1:]))
     return parts

@@ -71,7 +71,7 @@ def gradients_of_replica(
     *,
     seed: int | tf.Variable,
     step: tf.Variable,
-    num_parts: int = 1,
+    num_micro_batches: int = 1,
     max_side_by_side: int = 1,
     scale: tf.Tensor | float = 1.0,
 ) -> PartialStep:
@@ -81,7 +81,7 @@ def gradients_of_replica(
         model: the model.
         features: the rows of this replica.
         seed, step: random seed and global step.
-        num_parts: micro-batches, computed one after another.
+        num_micro_batches: micro-batches, computed one after another.
         max_side_by_side: largest number of parts of each micro-batch that are computed at the
             same time; the number divides its rows, and is 1 if tracing does not know them.
         scale: factor of the gradients, for loss scaling.
@@ -93,18 +93,18 @@ def gradients_of_replica(
     # Once for all micro-batches: random streams are indexed by rows of the global batch.
     batch = model.prepare(features, randomness=Randomness(seed, step, first_example))
     rows = features[INPUT_IDS].shape[0]
-    side_by_side = largest_divisor(rows and rows // num_parts, max_side_by_side)
-    count = num_parts * side_by_side
+    side_by_side = largest_divisor(rows and rows // num_micro_batches, max_side_by_side)
+    num_parts = num_micro_batches * side_by_side
     weights = model.term_weights(batch)
-    totals = _total_weights(weights, count, context)
+    totals = _total_weights(weights, num_parts, context)
     variables = model.trainable_variables
 
     def contribution(part: Any, index: tf.Tensor) -> PartialStep:
         randomness = Randomness(
             seed=seed,
             step=step,
-            first_example=first_example + index * (num_examples // count),
-            replica=replica * count + index,
+            first_example=first_example + index * (num_examples // num_parts),
+            replica=replica * num_parts + index,
         )
         with tf.GradientTape() as tape:
             output = model.forward(part, randomness=randomness)
@@ -132,7 +132,7 @@ def gradients_of_replica(
             sums,
         )
 
-    return sum_over_parts(contribution, batch, num_parts, side_by_side)
+    return sum_over_parts(contribution, batch, num_micro_batches, side_by_side)
 
 
 def refuse_reserved_metrics(terms: Mapping[str, LossTerm], sums: metrics.MetricSums) -> None:

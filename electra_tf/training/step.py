@@ -214,7 +214,7 @@ class TrainingSteps:
             features,
             seed=self._seed,
             step=self._step,
-            num_parts=self._accumulation_steps,
+            num_micro_batches=self._accumulation_steps,
             max_side_by_side=self._max_side_by_side,
             scale=scale,
         )

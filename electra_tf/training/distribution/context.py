@@ -45,7 +45,9 @@ def create_context(
     """
     side_by_side = 1
     if hidden_size is not None:
-        rows = [getattr(config, name) // _num_parts(config, name) for name in batch_sizes]
+        rows = [
+            getattr(config, name) // _num_micro_batches(config, name) for name in batch_sizes
+        ]
         side_by_side = share_cores(config, hidden_size, rows)
     strategy = create_strategy(config)
     check_batch_sizes(config, strategy, batch_sizes)
@@ -58,7 +60,7 @@ def create_context(
     return DistributionContext(strategy, workers, Preemption(workers), side_by_side)
 
 
-def _num_parts(config: DistributionConfig, batch_size: str) -> int:
+def _num_micro_batches(config: DistributionConfig, batch_size: str) -> int:
     """Returns the number of micro-batches of a batch."""
     return config.gradient_accumulation_steps if batch_size == TRAIN_BATCH_SIZE else 1
 
@@ -78,7 +80,7 @@ def check_batch_sizes(
             f"--{name}",
             getattr(config, name),
             strategy.num_replicas_in_sync,
-            _num_parts(config, name),
+            _num_micro_batches(config, name),
         )
 
 

@@ -13,9 +13,9 @@ def contribution(part, index):
     return {"sum": tf.reduce_sum(part["x"], axis=0), "index": [index, tf.shape(part["x"])[0]]}
 
 
-@pytest.mark.parametrize(("num_parts", "side_by_side"), [(3, 1), (1, 3)])
+@pytest.mark.parametrize(("num_micro_batches", "side_by_side"), [(3, 1), (1, 3)])
 @pytest.mark.parametrize("rows", [6, None], ids=["static", "dynamic"])
-def test_parts_are_consecutive_rows_and_are_added_up(rows, num_parts, side_by_side):
+def test_parts_are_consecutive_rows_and_are_added_up(rows, num_micro_batches, side_by_side):
     x = np.arange(12, dtype=np.float32).reshape(6, 2)
 
     @tf.function(input_signature=[tf.TensorSpec([rows, 2])])
@@ -23,10 +23,10 @@ def test_parts_are_consecutive_rows_and_are_added_up(rows, num_parts, side_by_si
         weighted = sum_over_parts(
             lambda part, index: tf.reduce_sum(part["x"]) * tf.cast(10**index, tf.float32),
             {"x": x},
-            num_parts,
+            num_micro_batches,
             side_by_side,
         )
-        return sum_over_parts(contribution, {"x": x}, num_parts, side_by_side), weighted
+        return sum_over_parts(contribution, {"x": x}, num_micro_batches, side_by_side), weighted
 
     sums, weighted = run(x)
     np.testing.assert_array_equal(sums["sum"], x.sum(axis=0))
