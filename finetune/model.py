@@ -59,13 +59,6 @@ class Dense(keras.layers.Layer):
         y.set_shape(x.shape[:-1].concatenate(kernel.shape[1:]))
         return y
 
-    def named_variables(self, scope: str) -> list[NamedVariable]:
-        """Returns the mapping to the authors' variables `<scope>/kernel` and `/bias`."""
-        return [
-            NamedVariable(self.kernel, (f"{scope}/kernel",)),
-            NamedVariable(self.bias, (f"{scope}/bias",)),
-        ]
-
 
 class HeadOutput(NamedTuple):
     """`losses` float32 [batch], and `outputs` with a leading axis [batch]."""
@@ -108,6 +101,13 @@ class TaskHead(keras.layers.Layer, abc.ABC):
             dropout_key: uint32 [2]; None for inference.
             is_training: whether gold labels may be used.
         """
+
+    def named_variables(self) -> list[NamedVariable]:
+        """Returns the mapping of the weights, which have the authors' names in a model.
+
+        These are `task_specific/<task>/<layer>/<variable>`.
+        """
+        return [NamedVariable(variable, (variable.path,)) for variable in self.weights]
 
 
 class FinetuningOutput(NamedTuple):

@@ -234,7 +234,7 @@ def _check_text_heads(recorded: RecordedHeads) -> Iterator[CheckResult]:
         variables = head.named_variables()
         recorded.load(variables)
         paths = [entry.variable.path for entry in variables]
-        expected = [name for entry in variables for name in entry.names]
+        expected = [f"task_specific/{task_name}/dense/{name}" for name in ("kernel", "bias")]
         comparison.true("paths", paths == expected, f"{paths}, expected {expected}")
         output = head(recorded.encoded.sequence_output, recorded.features)
         comparison.close("loss", output.losses, recorded.output(task_name, "loss"), TOLERANCE)

@@ -17,7 +17,6 @@ from electra_tf.model.encoder import Encoder
 from finetune.config.task_kinds import QA
 from finetune.data.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from finetune.model import TASK_SCOPE, HeadOutput
-from finetune.tasks.qa.head import named_variables
 from finetune.tasks.qa.task import QATask
 from tests.reference.compare_outputs import TOLERANCE
 from tests.reference.model_checks import GRADIENT_FLOOR, GRADIENT_TOLERANCE
@@ -63,7 +62,7 @@ class _Model:
         task = QATask(self.config, name, None, v2=True, files={})
         with keras.name_scope(TASK_SCOPE):
             self.head = task.build_head(shape, self.encoder.dtype_policy)
-        self.mapping = encoder_variables(self.encoder) + named_variables(self.head)
+        self.mapping = encoder_variables(self.encoder) + self.head.named_variables()
         self.report = load_tf1_variables(folder / "model.ckpt", self.mapping)
 
     def run(self, arrays: Mapping[str, np.ndarray], *, is_training: bool) -> HeadOutput:

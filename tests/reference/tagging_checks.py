@@ -228,7 +228,7 @@ def _check_head(recorded: RecordedHeads) -> CheckResult:
     recorded.load(variables)
     comparison = Comparison(f"head {recorded.folder.name} {TASK}")
     paths = [entry.variable.path for entry in variables]
-    expected = [name for entry in variables for name in entry.names]
+    expected = [f"task_specific/{TASK}/dense/{name}" for name in ("kernel", "bias")]
     comparison.true("paths", paths == expected, f"{paths}, expected {expected}")
     losses, outputs = head(recorded.encoded.sequence_output, recorded.features)
     comparison.close("loss", losses, recorded.output(TASK, "loss"), TOLERANCE)

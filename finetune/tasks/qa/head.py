@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import keras
 import tensorflow as tf
 
-from electra_tf.interop.variable_names import NamedVariable
 from electra_tf.model.kernels import fused
 from electra_tf.model.layer_functions import bias_activation, gelu
 from finetune.data.features import INPUT_MASK, SEGMENT_IDS
@@ -127,10 +126,6 @@ class QAHead(TaskHead):
             )
         return HeadOutput(losses, outputs)
 
-    def named_variables(self) -> list[NamedVariable]:
-        """Returns the mapping to variables of the authors' checkpoints."""
-        return named_variables(self)
-
     def _product(self, x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
         kernel = tf.cast(kernel, self.compute_dtype)
         return tf.linalg.matmul(tf.cast(x, self.compute_dtype), kernel)
@@ -205,20 +200,3 @@ def conditional_logits(
     end_part = tf.cast(end_part, tf.float32)[:, None] + hidden_bias
     hidden = gelu(end_part + tf.cast(start_part, tf.float32)[:, :, None])
     return tf.reduce_sum(hidden * kernel, axis=-1) + bias
-
-
-def named_variables(head: QAHead, scope: str | None = None) -> list[NamedVariable]:
-    """Returns the mapping of a head's variables to the authors' names.
-
-    Args:
-        head: a head of any configuration.
-        scope: prefix of the names; `task_specific/<task>` if None.
-    """
-    scope = f"task_specific/{head.name}" if scope is None else scope
-    layers = (head.start, head.end_hidden, head.end, head.answerable_hidden, head.answerable)
-    return [
-        variable
-        for layer in layers
-        if layer is not None
-        for variable in layer.named_variables(f"{scope}/{layer.name}")
-    ]

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import keras
 import tensorflow as tf
 
-from electra_tf.interop.variable_names import NamedVariable
 from electra_tf.model.positions import gather_positions
 from finetune.model import Dense, HeadOutput, TaskHead
 
@@ -49,7 +48,3 @@ class TaggingHead(TaskHead):
         losses = tf.reduce_sum(losses * features[f"{self.name}_labels_mask"], axis=-1)
         predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
         return HeadOutput(losses, {"logits": logits, "predictions": predictions})
-
-    def named_variables(self) -> list[NamedVariable]:
-        """Returns the mapping to variables of the authors' checkpoints."""
-        return self.dense.named_variables(f"task_specific/{self.name}/dense")

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.inference.export.servable import ServedOutputs
-from electra_tf.interop.variable_names import NamedVariable
 from electra_tf.model import randomness
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.text_inputs import EncoderInputs, pair_inputs, single_text_inputs
@@ -51,10 +50,6 @@ class TextHead(TaskHead):
         with keras.name_scope(self.name):
             self.dense = Dense(hidden_size, units, dtype=dtype, name="dense")
         self.built = True
-
-    def named_variables(self) -> list[NamedVariable]:
-        """Returns the mapping to variables of the authors' checkpoints."""
-        return self.dense.named_variables(f"task_specific/{self.name}/dense")
 
     def _dense_of_cls(
         self, sequence_output: tf.Tensor, dropout_key: tf.Tensor | None

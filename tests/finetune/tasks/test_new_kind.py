@@ -18,6 +18,7 @@ from finetune.config import task_kinds
 from finetune.config.task_spec_parser import load_specs
 from finetune.export import load_finetuned
 from finetune.model import FinetuningModel
+from finetune.model_family import finetuned_variables
 from finetune.run import run
 from tests.finetune.tasks.counting import COUNTING, CountingHead, CountingTask
 
@@ -95,7 +96,11 @@ def test_layers_whose_variables_would_not_be_trained_are_refused(
     task = SimpleNamespace(name="words", build_head=build_head)
     encoder = make_finetuning_config().encoder
     if is_built:
-        assert len(FinetuningModel(encoder, [task]).head("words").variables) == 4
+        model = FinetuningModel(encoder, [task])
+        assert len(model.head("words").variables) == 4
+        # Conversions have all of them, too.
+        mapped = {id(entry.variable) for entry in finetuned_variables(model)}
+        assert {id(variable) for variable in model.variables} == mapped
         return
     with pytest.raises(ValueError, match="the layer block of the head of task words is not"):
         FinetuningModel(encoder, [task])
