@@ -33,7 +33,7 @@ _ONE_LAYER = {"summary_type": "first", "summary_use_proj": False, "summary_activ
 _DEFAULTS = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
 
 
-class ChoiceHead(HeadConverter):
+class ChoiceHeadConverter(HeadConverter):
     """One score for each choice: `ElectraForMultipleChoice` without projection."""
 
     def to_huggingface(

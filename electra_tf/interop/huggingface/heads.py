@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from electra_tf.interop.huggingface.choice_head import ChoiceHead
+from electra_tf.interop.huggingface.choice_head import ChoiceHeadConverter
 from electra_tf.interop.huggingface.head_converter import (
     ENCODER_CLASS,
     ConvertedHead,
@@ -17,22 +17,22 @@ from electra_tf.interop.huggingface.sequence_heads import (
     NUMBER,
     ONE_LABEL,
     SEVERAL_LABELS,
-    RegressionHead,
-    SequenceHead,
+    RegressionHeadConverter,
+    SequenceHeadConverter,
 )
-from electra_tf.interop.huggingface.token_heads import AnswerHead, TokenHead
+from electra_tf.interop.huggingface.token_heads import AnswerHeadConverter, TokenHeadConverter
 from electra_tf.interop.model_checkpoint import TASK_SCOPE, TaskDescription
 from electra_tf.util.errors import UserError
 
 # By kind of task. A head is of the first that takes its tensors: those of multiple choice can
 # have the names of tagging's.
 HEADS: dict[str, HeadConverter] = {
-    "classification": SequenceHead(ONE_LABEL),
-    "multilabel": SequenceHead(SEVERAL_LABELS),
-    "regression": RegressionHead(NUMBER),
-    "multiple_choice": ChoiceHead(),
-    "tagging": TokenHead(),
-    "qa": AnswerHead(),
+    "classification": SequenceHeadConverter(ONE_LABEL),
+    "multilabel": SequenceHeadConverter(SEVERAL_LABELS),
+    "regression": RegressionHeadConverter(NUMBER),
+    "multiple_choice": ChoiceHeadConverter(),
+    "tagging": TokenHeadConverter(),
+    "qa": AnswerHeadConverter(),
 }
 # Entry of `config.json` with what describes a task here and has no counterpart there.
 SETTINGS = "electra_tf"

@@ -40,7 +40,7 @@ _TWO_LAYERS = {
 }
 
 
-class SequenceHead(HeadConverter):
+class SequenceHeadConverter(HeadConverter):
     """One layer on [CLS]: `ElectraForSequenceClassification`.
 
     Args:
@@ -95,7 +95,7 @@ class SequenceHead(HeadConverter):
         return labels_of_outputs(config, units)
 
 
-class RegressionHead(SequenceHead):
+class RegressionHeadConverter(SequenceHeadConverter):
     """One layer with one output, whose label is the task."""
 
     def to_huggingface(

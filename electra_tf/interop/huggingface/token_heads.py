@@ -24,7 +24,7 @@ TOKEN_CLASS = "ElectraForTokenClassification"
 ANSWER_CLASS = "ElectraForQuestionAnswering"
 
 
-class TokenHead(HeadConverter):
+class TokenHeadConverter(HeadConverter):
     """One layer on every token: `ElectraForTokenClassification`.
 
     The weights are the same, but tagging here, as in the authors' code, gives tokens segment 1.
@@ -62,7 +62,7 @@ class TokenHead(HeadConverter):
         return head._replace(notes=(note,))
 
 
-class AnswerHead(HeadConverter):
+class AnswerHeadConverter(HeadConverter):
     """Start and end of an answer: `ElectraForQuestionAnswering`."""
 
     def to_huggingface(
