@@ -33,7 +33,7 @@ def build_tasks(config: FinetuningConfig, tokenizer: CachedTokenizer) -> list[Ta
         UserError: a name is unknown, or a description is invalid, unused, or has the name of
             a built-in task.
     """
-    specs = own_specs(config)
+    specs = custom_specs(config)
     _check_used(config, specs)
     tasks = [
         make_custom_task(config, specs[name], tokenizer)
@@ -77,7 +77,7 @@ def _check_used(config: FinetuningConfig, specs: Mapping[str, TaskSpec]) -> None
             warn_once(f"{fault}: it has no effect")
 
 
-def own_specs(config: FinetuningConfig) -> dict[str, TaskSpec]:
+def custom_specs(config: FinetuningConfig) -> dict[str, TaskSpec]:
     """Returns the descriptions of the custom tasks of a run by name, without reading data.
 
     Raises:

@@ -192,7 +192,7 @@ def _names_of(record: RawExample, value: dict[str, Any]) -> tuple[str, ...] | No
     return tuple(name.strip() for name in names)
 
 
-def make_choice_task(
+def make_custom_choice_task(
     config: FinetuningConfig, spec: TaskSpec, tokenizer: CachedTokenizer
 ) -> ChoiceTask:
     """Returns a task with the choices of the description, or of the train file."""

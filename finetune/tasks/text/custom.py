@@ -240,7 +240,7 @@ class TextSource(CustomSource, Generic[LabelColumnT]):
         return self._records(self._train_path(), labeled=True)
 
 
-def make_classification_task(
+def make_custom_classification_task(
     config: FinetuningConfig, spec: TaskSpec, tokenizer: CachedTokenizer
 ) -> ClassificationTask:
     """Returns a task that reports all metrics of its kind."""
@@ -256,7 +256,7 @@ def make_classification_task(
     )
 
 
-def make_multilabel_task(
+def make_custom_multilabel_task(
     config: FinetuningConfig, spec: TaskSpec, tokenizer: CachedTokenizer
 ) -> MultilabelTask:
     """Returns a task with the labels of the specification, or of the train file."""
@@ -271,7 +271,7 @@ def make_multilabel_task(
     )
 
 
-def make_regression_task(
+def make_custom_regression_task(
     config: FinetuningConfig, spec: TaskSpec, tokenizer: CachedTokenizer
 ) -> RegressionTask:
     """Returns a task with the range of the specification, or of the train file."""

@@ -11,7 +11,7 @@ from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import TAGGING, built_in_kinds
 from finetune.tasks.base import Scores
-from finetune.tasks.registry import build_tasks, own_specs, task_class
+from finetune.tasks.registry import build_tasks, custom_specs, task_class
 
 BUILT_IN_TASKS = tuple(built_in_kinds())
 OWN_FLAGS = ("kind", "files", "columns", "labels", "metric")
@@ -119,19 +119,19 @@ def test_flags_describe_the_name_that_is_not_built_in(make_config, tokenizer, tm
 
 def test_unknown_names_are_refused_with_the_nearest(make_config):
     with pytest.raises(UserError, match=r"Unknown task 'squadv2' .* Did you mean 'squadv1'\?"):
-        own_specs(make_config("squadv2"))
+        custom_specs(make_config("squadv2"))
     with pytest.raises(UserError, match=r"Built-in tasks: .*cola.*chunk.*squad.* --task_spec"):
-        own_specs(make_config("reviews"))
+        custom_specs(make_config("reviews"))
 
 
 def test_descriptions_must_be_used_and_not_shadow(make_config):
     with pytest.raises(UserError, match="'cola' is the name of a built-in task"):
-        own_specs(make_config("cola", specs=("cola",)))
+        custom_specs(make_config("cola", specs=("cola",)))
     with pytest.raises(
         UserError,
         match=r"describes task 'review', but --task_names is cola, reviews: .* 'reviews'",
     ):
-        own_specs(make_config("cola", "reviews", specs=("review",)))
+        custom_specs(make_config("cola", "reviews", specs=("review",)))
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_flags_describe_a_single_task(make_config, names, specs, count):
     with pytest.raises(
         UserError, match=rf"flags describe one task, but {count} of .* are neither"
     ):
-        own_specs(config)
+        custom_specs(config)
 
 
 def test_kinds_that_are_not_registered_are_named():
