@@ -1,4 +1,4 @@
-r"""Exports a model as a SavedModel that takes raw text, as LiteRT or as ONNX.
+r"""Exports a model as a SavedModel that takes raw text, or as LiteRT, ONNX or StableHLO.
 
     python export_saved_model.py --model_dir demo/output/models/quickstart \
         --export_dir demo/output/exported/discriminator

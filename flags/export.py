@@ -68,7 +68,7 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     )
 
 
-def export_config(flag_values: flags.FlagValues = flags.FLAGS) -> ExportConfig:
+def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ExportConfig:
     """Returns the configuration of the parsed flags.
 
     Raises:

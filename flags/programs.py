@@ -59,7 +59,7 @@ def build_vocabulary() -> None:
     and [MASK]. The settings for case and accents are written beside it, as
     vocab.tokenizer.json, where the other programs read them.
     """
-    config = vocabulary.vocabulary_build_config()
+    config = vocabulary.config_from_flags()
     import_tensorflow()
     from pretrain_data.vocabulary import vocabulary_builder
 
@@ -353,7 +353,7 @@ def export_saved_model() -> None:
     takes ids. `saved_model_cli show --dir EXPORT_DIR/1 --all` lists inputs and outputs.
     Existing versions are never overwritten.
     """
-    config = export.export_config()
+    config = export.config_from_flags()
     import_tensorflow()
     from electra_tf.inference.export import run
     from electra_tf.inference.export.pretrained import PRETRAINED
@@ -373,7 +373,7 @@ def serve_demo() -> None:
     of being replaced, and pointing at one shows what the generator would put there. Needs
     the extra of `pip install 'electra-tf[demo]'`.
     """
-    config = web_demo.demo_config()
+    config = web_demo.config_from_flags()
     import_extra("flask", "demo", "The page")
     import_tensorflow()
     from electra_tf.inference.web_demo.app import serve

@@ -81,7 +81,7 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_boolean("overwrite", False, "Replace the output file.", **options)
 
 
-def vocabulary_build_config(
+def config_from_flags(
     flag_values: flags.FlagValues = flags.FLAGS,
 ) -> VocabularyBuildConfig:
     """Returns the configuration of the parsed flags.

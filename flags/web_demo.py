@@ -57,7 +57,7 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     )
 
 
-def demo_config(flag_values: flags.FlagValues = flags.FLAGS) -> DemoConfig:
+def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> DemoConfig:
     """Returns the configuration of the parsed flags.
 
     Raises:

@@ -19,7 +19,7 @@ def parse(*arguments: str) -> ExportConfig:
     flag_values = absl_flags.FlagValues()
     export.define_flags(flag_values)
     parsing.parse(["program", *arguments], flag_values=flag_values)
-    return export.export_config(flag_values)
+    return export.config_from_flags(flag_values)
 
 
 def test_flags_become_the_configuration(tmp_path):

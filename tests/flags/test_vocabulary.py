@@ -19,7 +19,7 @@ def parse(*arguments: str):
     flag_values = absl_flags.FlagValues()
     vocabulary.define_flags(flag_values)
     assert parsing.parse([*REQUIRED, *arguments], corpus.ALIASES, flag_values) == ["program"]
-    return vocabulary.vocabulary_build_config(flag_values)
+    return vocabulary.config_from_flags(flag_values)
 
 
 def test_defaults():

@@ -18,7 +18,7 @@ def parse(*arguments: str):
     flag_values = absl_flags.FlagValues()
     web_demo.define_flags(flag_values)
     parsing.parse(["program", *arguments], flag_values=flag_values)
-    return web_demo.demo_config(flag_values)
+    return web_demo.config_from_flags(flag_values)
 
 
 def test_flags_become_the_configuration(tmp_path):

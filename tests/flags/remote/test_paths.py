@@ -380,7 +380,7 @@ def test_the_page_serves_the_newest_version_of_remote_exports(remote):
     given = [f"--discriminator={remote}/first", f"--tasks={remote}/first,{remote}/empty,local"]
     parsing.parse(["serve_demo.py", *given], None, flag_values)
     with local_paths(web_demo.REMOTE, flag_values):
-        config = web_demo.demo_config(flag_values)
+        config = web_demo.config_from_flags(flag_values)
         assert list(config.tasks) == ["first", "empty", "local"]
         for folder in (config.discriminator, config.tasks["first"]):
             assert [path.name for path in folder.iterdir()] == ["10"]
@@ -394,7 +394,7 @@ def test_the_page_serves_the_newest_version_of_remote_exports(remote):
         pytest.raises(UserError, match=f"--tasks={remote}/empty contains no version"),
         local_paths(web_demo.REMOTE, web_demo_flags),
     ):
-        ExportedModel(web_demo.demo_config(web_demo_flags).tasks["empty"], "--tasks")
+        ExportedModel(web_demo.config_from_flags(web_demo_flags).tasks["empty"], "--tasks")
 
 
 def test_pretraining_goes_on_from_a_remote_model(

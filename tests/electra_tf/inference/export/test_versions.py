@@ -155,7 +155,7 @@ def test_a_new_format_is_a_function_and_a_line(
     folder = tmp_path / "served"
     given = [f"--model_dir={pretrained_dir}", f"--export_dir={folder}", "--format=size"]
     parsing.parse(["program", *given], flag_values=flag_values)
-    config = flags_of_export.export_config(flag_values)
+    config = flags_of_export.config_from_flags(flag_values)
     lines: list[str] = []
     assert export(config, [PRETRAINED], lines.append) == folder / "1"
     count = len((tiny_data / "vocab.txt").read_text().splitlines())
