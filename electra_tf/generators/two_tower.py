@@ -130,11 +130,6 @@ class TwoTowerGenerator(Generator):
 
     def __call__(self, inputs: PretrainInputs, randomness: Randomness) -> MaskedLMOutput:
         """Predicts all tokens, including the masked ones."""
-        return self._get_cloze_output(inputs, randomness)
-
-    def _get_cloze_output(
-        self, inputs: PretrainInputs, randomness: Randomness
-    ) -> MaskedLMOutput:
         original = unmask(inputs)
         cloze = self.layers["two_tower"](
             original.input_ids,
