@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,13 @@ class ConvertedHead(NamedTuple):
 
 
 class HeadConverter(abc.ABC):
-    """Converts the heads of one kind of task."""
+    """Converts the heads of one kind of task.
+
+    Attributes:
+        variables: names of all variables of our heads; None if they depend on hyperparameters.
+    """
+
+    variables: ClassVar[frozenset[str] | None] = frozenset({KERNEL, BIAS})
 
     @abc.abstractmethod
     def to_huggingface(

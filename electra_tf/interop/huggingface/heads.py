@@ -67,8 +67,16 @@ def to_huggingface_head(
         UserError: the arrays are not those of such a head.
     """
     if task.kind in HEADS:
+        converter = HEADS[task.kind]
+        known = converter.variables
+        others = () if known is None else sorted(arrays.keys() - known)
+        if others:
+            raise UserError(
+                f"{TASK_SCOPE}{task.name} has {', '.join(others)}, for which Hugging Face's "
+                f"heads of {task.kind} tasks have no counterpart"
+            )
         try:
-            head = HEADS[task.kind].to_huggingface(task, arrays, hidden_size)
+            head = converter.to_huggingface(task, arrays, hidden_size)
         except KeyError as error:
             raise UserError(
                 f"{TASK_SCOPE}{task.name} has {', '.join(sorted(arrays))}, but heads of "

@@ -65,6 +65,8 @@ class TokenHeadConverter(HeadConverter):
 class AnswerHeadConverter(HeadConverter):
     """Start and end of an answer: `ElectraForQuestionAnswering`."""
 
+    variables = None
+
     def to_huggingface(
         self, task: TaskDescription, arrays: Mapping[str, np.ndarray], hidden_size: int
     ) -> HuggingFaceHead:

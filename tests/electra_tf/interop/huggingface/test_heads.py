@@ -46,6 +46,16 @@ def set_outputs(folder: pathlib.Path, units: int) -> None:
     safetensors.numpy.save_file(tensors, folder / "model.safetensors")
 
 
+@pytest.mark.parametrize("kind", ["classification", "tagging", "multiple_choice"])
+def test_layers_without_a_counterpart_are_not_left_out(kind, tmp_path):
+    checkpoint = finetuned(kind, units=1 if kind == "multiple_choice" else 2)
+    (task,) = checkpoint.description.tasks
+    lstm = {f"task_specific/{task.name}/lstm/kernel": np.ones((16, 64), np.float32)}
+    checkpoint = dataclasses.replace(checkpoint, arrays={**checkpoint.arrays, **lstm})
+    with pytest.raises(UserError, match=f"has lstm/kernel, for which .* of {kind} tasks"):
+        HUGGINGFACE.write(checkpoint, str(tmp_path / "model"))
+
+
 def test_two_labels_that_transformers_leaves_out_have_its_names(tmp_path):
     folder = copied(tmp_path, "token_classification", id2label=None, label2id=None)
     set_outputs(folder, 2)
