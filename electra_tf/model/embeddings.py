@@ -60,7 +60,7 @@ class Embeddings(keras.layers.Layer):
 
         Args:
             input_ids: int32 [batch, seq].
-            segment_ids: int32 [batch, seq], 0 or 1.
+            segment_ids: int32 [batch, seq], below `type_vocab_size`; others get zeros.
             dropout_key: uint32 [2]; None for inference.
             position_ids: int32 [batch, seq]; None counts from 0.
         """

@@ -108,7 +108,7 @@ def authors_names(trials: Sequence[TrialResult]) -> dict[str, str]:
 
 
 def authors_metrics(trial: TrialResult) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yields the metrics of each task and split that the authors' scorers have."""
+    """Yields the metrics of each task and split without those of calibration."""
     for key, metrics in trial.metrics.items():
         yield key, {n: v for n, v in metrics.items() if n not in CALIBRATION_METRICS}
 
