@@ -20,6 +20,7 @@ from electra_tf.config.trained_positions import (
 )
 from electra_tf.interop.huggingface.head_converter import ENCODER_CLASS
 from electra_tf.interop.huggingface.heads import (
+    SETTINGS,
     from_huggingface_head,
     to_huggingface_head,
 )
@@ -141,7 +142,7 @@ class HuggingFaceFormat(CheckpointFormat):
                 part.encoder, part.architecture, pad, trained, **part.config
             )
             files = {
-                **tokenizer_files(description, trained),
+                **tokenizer_files(description, _longest_text(part) or trained),
                 WEIGHTS_FILE: safetensors.numpy.save(tensors, metadata={"format": "pt"}),
                 CONFIG_FILE: to_json(content),
             }
@@ -166,6 +167,11 @@ class HuggingFaceFormat(CheckpointFormat):
                 "token per line as --vocab_file"
             )
         return description.recorded_settings() | vocabulary
+
+
+def _longest_text(part: _Part) -> int | None:
+    """Returns the number of tokens to which the task of a part truncates; None if unknown."""
+    return part.config.get(SETTINGS, {}).get("max_seq_length") if part.head else None
 
 
 def _pad_token_id(vocabulary: bytes) -> int:

@@ -327,14 +327,14 @@ def _listed_tokens(fast_file: str) -> Iterator[tuple[int, str]]:
 
 
 def tokenizer_files(
-    description: ModelDescription, trained_positions: int | None = None
+    description: ModelDescription, longest_text: int | None = None
 ) -> dict[str, bytes]:
     """Returns the contents of the tokenizer files by name.
 
     Args:
         description: of the model.
-        trained_positions: number of positions that its training has used, to which texts are
-            truncated; None if unknown.
+        longest_text: number of tokens to which texts are truncated, those of training; None if
+            unknown.
     """
     positions = description.encoder.max_position_embeddings
     special = {"pad_token": PAD, **_SPECIAL}
@@ -343,7 +343,7 @@ def tokenizer_files(
         "do_lower_case": description.do_lower_case,
         "strip_accents": description.strip_accents and description.do_lower_case,
         "tokenize_chinese_chars": True,
-        "model_max_length": min(trained_positions or positions, positions),
+        "model_max_length": min(longest_text or positions, positions),
         **special,
     }
     return {

@@ -162,6 +162,16 @@ def test_settings_of_a_task_survive_a_round_trip(kind, tmp_path):
     assert not described.keys() & of_run.keys()
 
 
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_transformers_truncates_at_the_length_of_the_task(kind, tmp_path):
+    """Its pre-training, or its position embeddings, may be longer."""
+    for length in (12, None):
+        settings = {"max_seq_length": length} if length else {}
+        HUGGINGFACE.write(with_settings(kind, **settings), str(tmp_path))
+        tokenizer = json.loads((tmp_path / "tokenizer_config.json").read_text())
+        assert tokenizer["model_max_length"] == (length or 16)
+
+
 def test_windows_over_long_texts_are_reported(tmp_path):
     windows = {"max_seq_length": 16, "long_text": "windows", "window_pooling": "max"}
     (note,) = HUGGINGFACE.write(with_settings("classification", **windows), str(tmp_path))
