@@ -1,6 +1,7 @@
 """BERT's encoder as used by ELECTRA: embeddings, projection, Transformer layers."""
 
 import functools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import keras
@@ -129,9 +130,12 @@ class Encoder(keras.layers.Layer):
             `EncoderOutput` in the compute dtype.
 
         Raises:
-            ValueError: `input_ids` is not a matrix, or longer than the position embeddings.
+            ValueError: `input_ids` is not a matrix, or longer than the position embeddings; or
+                `input_mask` or `segment_ids` is not for as many tokens.
         """
         self._check_shape(tf.TensorShape(input_ids.shape), position_ids is None)
+        _check_tokens(input_ids, input_mask, "input_mask", ranks=(2, 3))
+        _check_tokens(input_ids, segment_ids, "segment_ids", ranks=(2,))
         count = DROPOUTS_PER_LAYER * len(self.encoder_layers)
         embedding_key, layer_keys = None, [None] * len(self.encoder_layers)
         if dropout_key is not None:
@@ -166,6 +170,24 @@ class Encoder(keras.layers.Layer):
     def _without_gradient(self, x: tf.Tensor, num_layers: int) -> tf.Tensor:
         """Returns the output of the lowest layers, without gradient if these are frozen."""
         return tf.stop_gradient(x) if num_layers == self._num_frozen_layers else x
+
+
+def _check_tokens(
+    input_ids: tf.Tensor, given: tf.Tensor, name: str, *, ranks: Sequence[int]
+) -> None:
+    """Raises ValueError if a shape, as far as it is known, is not for the tokens of a row.
+
+    It could be broadcast, so that padding is attended to.
+    """
+    ids = tf.TensorShape(input_ids.shape)
+    shape = tf.TensorShape(() if given is None else given.shape)
+    if shape.rank is None or ids.rank is None:
+        return
+    if shape.rank not in ranks or not shape[-1:].is_compatible_with(ids[-1:]):
+        raise ValueError(
+            f"{name} must be [batch, seq] as input_ids, which is of shape {ids}, not of shape "
+            f"{shape}"
+        )
 
 
 def _attention_mask(input_mask: tf.Tensor, direction: str) -> tf.Tensor:

@@ -54,6 +54,21 @@ def test_shapes_that_cannot_be_read_are_named(trace):
     ).sequence_output.shape == (1, 7, 8)
 
 
+@pytest.mark.parametrize("trace", [lambda call: call, tf.function])
+@pytest.mark.parametrize("shape", [(2,), (2, 1), (2, 3), (2, 1, 1, 4)])
+def test_masks_and_segments_of_other_tokens_are_refused(trace, shape):
+    """A column would be broadcast, and padding attended to."""
+    encoder = Encoder(CONFIG)
+    ids, other = tf.fill([2, 4], 5), tf.ones(shape, tf.int32)
+    encode = trace(lambda *inputs: encoder(*inputs).sequence_output)
+    with pytest.raises(ValueError, match=r"input_mask must be .* \(2, 4\), not of shape \(2,"):
+        encode(ids, other, tf.zeros_like(ids))
+    with pytest.raises(ValueError, match=r"segment_ids must be .* \(2, 4\), not of shape \(2,"):
+        encode(ids, tf.ones_like(ids), other)
+    with pytest.raises(ValueError, match=r"input_mask must be .*, not of shape \(\)"):
+        encoder(ids, None, other)
+
+
 def output_and_gradients(
     monkeypatch, *, rematerialize: bool, dropout: bool, frozen: int | None = None
 ) -> tuple:
