@@ -1,15 +1,26 @@
 """Checks that outputs can be written, before the work whose results they get."""
 
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import is_stream
 
+# Files that a model or records consist of; what is beside a vocabulary tells whether it is one.
+_OF_MODELS_AND_RECORDS = re.compile(
+    r"checkpoint|config\.json|electra_tf\.json|best\.json|run_info\.json|train_log\.jsonl"
+    r"|.+\.tokenizer\.json|.+\.(index|manifest\.json|data-\d{5}-of-\d{5}|safetensors)"
+    r"|pretrain_data\.(json|tfrecord-.+)"
+)
+_VOCABULARY, _CONFIG = "vocab.txt", "config.json"
+
 
 def check_output_file(path: str | os.PathLike, flag: str) -> None:
     """Raises UserError if a file cannot be written, before the work whose result it gets.
+
+    Nor may it be part of a model or of records, which would be lost.
 
     Args:
         path: the file; it and folders above it need not exist.
@@ -17,8 +28,20 @@ def check_output_file(path: str | os.PathLike, flag: str) -> None:
     """
     if os.path.isdir(path):
         raise UserError(f"{flag}={path} is a folder: pass the path of a file")
-    if not is_stream(os.fspath(path)):
-        check_output_folder(os.path.dirname(os.path.abspath(path)), f"{flag}={path}")
+    if is_stream(os.fspath(path)):
+        return
+    if _is_of_model_or_records(path):
+        raise UserError(
+            f"{flag}={path} exists, and is a file of a model or of records: pass another path"
+        )
+    check_output_folder(os.path.dirname(os.path.abspath(path)), f"{flag}={path}")
+
+
+def _is_of_model_or_records(path: str | os.PathLike) -> bool:
+    folder, name = os.path.split(os.path.realpath(path))
+    if name == _VOCABULARY and os.path.exists(os.path.join(folder, _CONFIG)):
+        return os.path.exists(path)
+    return bool(_OF_MODELS_AND_RECORDS.fullmatch(name)) and os.path.exists(path)
 
 
 def check_distinct(outputs: Mapping[str, str | os.PathLike | None]) -> None:

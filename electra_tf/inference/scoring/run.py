@@ -95,6 +95,7 @@ def _check_output(config: ScoringConfig) -> None:
         )
     inputs = ("text_file", "nbest_file", "tune_nbest_file")
     given = {f"--{name}": getattr(config, name) for name in inputs}
+    given["--vocab_file"] = config.model.vocab_file
     check_not_input(config.output_file, "--output_file", given)
 
 

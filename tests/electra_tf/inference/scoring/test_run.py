@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pathlib
 import sys
 
 import numpy as np
@@ -74,6 +75,11 @@ def test_scores_texts_and_their_perplexity(make_scoring):
     with pytest.raises(UserError, match="is the file that --text_file reads"):
         run(own, said.append)
     assert config.text_file.read_text().startswith("w1 w2 w3")
+    vocabulary = pathlib.Path(config.model.vocab_file)
+    content = vocabulary.read_bytes()
+    with pytest.raises(UserError, match="is the file that --vocab_file reads"):
+        run(dataclasses.replace(config, output_file=vocabulary, overwrite=True), said.append)
+    assert vocabulary.read_bytes() == content
 
 
 @pytest.mark.parametrize("method", ["mlm", "electra"])
