@@ -57,7 +57,7 @@ def write_in_order(contents: Mapping[str, str | bytes]) -> None:
     try:
         for path, content in encoded.items():
             make_folders(os.path.dirname(path))
-            with _creating(path), open(temporaries[path], "wb") as file:
+            with _creating(path), _naming(path), open(temporaries[path], "wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -131,6 +131,16 @@ def _creating(path: str) -> Iterator[None]:
     except FileNotFoundError as error:
         reason = "nothing can be created in this folder"
         raise PermissionError(errno.EACCES, reason, path) from error
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Names the file in errors of writing, such as of a full disk, which Python's do not."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or path
+        raise
 
 
 @contextlib.contextmanager

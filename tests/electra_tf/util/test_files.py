@@ -60,6 +60,18 @@ def write_two(folder: pathlib.Path, *, fails: bool = False) -> None:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
+def test_a_file_that_cannot_be_written_to_its_end_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "file.json"
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # names no file
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(OSError, match="No space left") as raised:
+        write_atomically(path, "new")
+    assert reason_of(raised.value) == f"{path}: No space left on device"
+
+
 def test_two_programs_do_not_mix_their_files(tmp_path, monkeypatch):
     """One wrote both of its files between the two of the other."""
     paths = [str(tmp_path / name) for name in ("first", "second")]
