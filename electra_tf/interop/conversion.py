@@ -36,6 +36,7 @@ from electra_tf.text.vocabulary import (
 )
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_names
 from electra_tf.training.checkpoints.checkpoint_writing import remove_checkpoint
+from electra_tf.training.checkpoints.folder_lock import kept_from_training
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, not_utf8
 from electra_tf.util.files import whole_folder
@@ -101,7 +102,10 @@ def convert(
     )
     print_fn(f"Text:   {_describe_tokenizer(checkpoint.description)}")
     target_format = make_format(config.target_format, families)
-    with whole_folder(config.output_dir) as folder:
+    with (
+        kept_from_training(config.output_dir, "--output"),
+        whole_folder(config.output_dir) as folder,
+    ):
         notes += target_format.write(checkpoint, folder)
         _check_nesting(checkpoint, config.source, output, folder)
         written = _files_below(folder)

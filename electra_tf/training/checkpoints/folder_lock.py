@@ -60,6 +60,33 @@ def lock_model_dir(folder: str, flags: str, workers: Workers) -> Iterator[None]:
         os.close(descriptor)  # releases the lock
 
 
+@contextlib.contextmanager
+def kept_from_training(folder: str, flag: str) -> Iterator[None]:
+    """Keeps training programs from a folder that another kind of program writes.
+
+    Only a folder that has been trained into has a lock; no other gets one.
+
+    Args:
+        folder: the folder; need not exist.
+        flag: flag that selects it, for the message.
+
+    Raises:
+        LockedError: a program is training into the folder.
+        UserError: the lock cannot be used.
+    """
+    path = _lock_file(folder)
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except OSError:  # there is none, or one of another user, whose folder cannot be written
+        yield
+        return
+    try:
+        _lock(descriptor, path, folder, flag)
+        yield
+    finally:
+        os.close(descriptor)  # releases the lock
+
+
 def _require_shared(
     folder: str, flags: str, workers: Workers, descriptor: int | None = None
 ) -> None:

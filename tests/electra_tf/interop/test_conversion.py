@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import shutil
+import types
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ from electra_tf.interop.model_checkpoint import (
     ModelDescription,
 )
 from electra_tf.text.tokenizer_description import load_tokenizer_description
+from electra_tf.training.checkpoints.checkpoint_files import checkpoint_names
+from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_json, to_json, write_atomically
 from finetune.authors_tasks import describe_task
@@ -80,6 +83,19 @@ def test_a_folder_with_content_is_left_alone(tmp_path, capsys):
     assert "are not part of the new model: mine.txt" in capsys.readouterr().err
     with pytest.raises(UserError, match="is a file"):
         run(SMALL, "huggingface", tmp_path / "mine.txt")
+
+
+def test_a_model_is_not_overwritten_while_it_is_trained(tmp_path):
+    output = tmp_path / "model"
+    chief = types.SimpleNamespace(is_chief=True, count=1)
+    with lock_model_dir(str(output), "--model_dir", chief):
+        write_atomically(output / "config.json", "of the run")
+        with pytest.raises(UserError, match=f"is training in {output} .* with --output"):
+            run(SMALL, "electra_tf", output, overwrite=True)
+    assert [path.name for path in output.iterdir()] == ["config.json"]
+    run(SMALL, "electra_tf", output, overwrite=True)
+    assert checkpoint_names(str(output))
+    assert not [*tmp_path.glob("*.tmp")]
 
 
 @pytest.mark.parametrize("target", format_names())
