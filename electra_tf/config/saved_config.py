@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 from electra_tf.config.encoder import MODEL_SIZES, encoder_shape
 from electra_tf.config.hyperparameters import VALUE_KINDS, value_type
 from electra_tf.config.pretraining_fields import PretrainingFields
+from electra_tf.text.tokenizer_description import hash_vocabulary
+from electra_tf.text.vocabulary import VOCAB_FILE
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_plain_name, loads_json
 from electra_tf.util.seals import without_seal
@@ -59,6 +62,8 @@ def is_converted(saved: Mapping[str, Any]) -> bool:
 def load_saved_config(directory: str | os.PathLike) -> SavedConfig | None:
     """Reads the `config.json` of a folder; returns None if there is none.
 
+    Warns if the vocabulary beside it is not the one that it was written with.
+
     Raises:
         UserError: the file does not describe a run, is not what was written, or is of a newer
             version.
@@ -73,15 +78,24 @@ def load_saved_config(directory: str | os.PathLike) -> SavedConfig | None:
                 "format first, with convert_checkpoint.py --to_format electra_tf"
             )
         hyperparameters = {**content["hyperparameters"], VERSION: content.get(VERSION)}
-        return SavedConfig(
+        saved = SavedConfig(
             checked_hyperparameters(hyperparameters, path), dict(content["variables"])
         )
+        recorded = content.get("tokenizer", {}).get("vocab_sha256")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except UserError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{path} does not describe a run: {error!r}") from error
+    vocab_file = os.path.join(directory, VOCAB_FILE)
+    actual = hash_vocabulary(vocab_file)
+    if recorded and actual and recorded != actual:
+        warn_once(
+            f"{vocab_file} is not the vocabulary that {path} was written with: if tokens have "
+            "other lines, the model gets other words than it was trained on. Restore the file"
+        )
+    return saved
 
 
 def checked_hyperparameters(saved: Mapping[str, Any], path: str) -> dict[str, Any]:

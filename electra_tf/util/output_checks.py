@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import is_stream
 
-# Files that a model or records consist of; what is beside a vocabulary tells whether it is one.
+# Files that a model or records consist of, and those with names that other files have, too.
 _OF_MODELS_AND_RECORDS = re.compile(
-    r"checkpoint|config\.json|electra_tf\.json|best\.json|run_info\.json|train_log\.jsonl"
+    r"electra_tf\.json|run_info\.json|train_log\.jsonl"
     r"|.+\.tokenizer\.json|.+\.(index|manifest\.json|data-\d{5}-of-\d{5}|safetensors)"
     r"|pretrain_data\.(json|tfrecord-.+)"
 )
-_VOCABULARY, _CONFIG = "vocab.txt", "config.json"
+_BESIDE_THEM = ("best.json", "checkpoint", "config.json", "vocab.txt")
 
 
 def check_output_file(path: str | os.PathLike, flag: str) -> None:
@@ -39,9 +39,13 @@ def check_output_file(path: str | os.PathLike, flag: str) -> None:
 
 def _is_of_model_or_records(path: str | os.PathLike) -> bool:
     folder, name = os.path.split(os.path.realpath(path))
-    if name == _VOCABULARY and os.path.exists(os.path.join(folder, _CONFIG)):
-        return os.path.exists(path)
-    return bool(_OF_MODELS_AND_RECORDS.fullmatch(name)) and os.path.exists(path)
+    if not os.path.exists(path):
+        return False
+    # A vocabulary that is built has a description, too, and may be built again.
+    of_vocabulary = "vocab.tokenizer.json"
+    beside = set(os.listdir(folder)) - {of_vocabulary}
+    names = beside if name in _BESIDE_THEM else [name]
+    return any(_OF_MODELS_AND_RECORDS.fullmatch(each) for each in names)
 
 
 def check_distinct(outputs: Mapping[str, str | os.PathLike | None]) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from electra_tf.config.saved_config import CONFIG_VERSION, load_saved_config
 from electra_tf.interop.native_models import saved_encoder
+from electra_tf.text.tokenizer_description import hash_vocabulary
 from electra_tf.util.errors import UserError
 
 
@@ -66,6 +67,22 @@ def test_a_value_that_is_damaged_is_named(tmp_path, changes, message):
     path.write_text(json.dumps(content))
     with pytest.raises(UserError, match=f"^{path}:? {message}"):
         load_saved_config(tmp_path)
+
+
+def test_another_vocabulary_than_that_of_the_model_is_warned_of(tmp_path, capsys):
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("[PAD]\na\nb\n")
+    for recorded in ({}, {"tokenizer": {"vocab_sha256": hash_vocabulary(vocabulary)}}):
+        write(tmp_path, {}, **recorded)
+        load_saved_config(tmp_path)
+    assert not capsys.readouterr().err
+    vocabulary.write_text("[PAD]\nb\na\n")
+    load_saved_config(tmp_path)
+    message = f"{vocabulary} is not the vocabulary that {tmp_path}/config.json was written with"
+    assert message in capsys.readouterr().err
+    vocabulary.unlink()
+    load_saved_config(tmp_path)
+    assert not capsys.readouterr().err
 
 
 def test_a_model_of_another_format_is_to_be_converted(tmp_path):

@@ -40,14 +40,11 @@ def test_two_outputs_of_one_file_are_refused(tmp_path):
 @pytest.mark.parametrize(
     "name",
     [
-        CONFIG_FILE,
         DESCRIPTION_FILE,
         FILE_NAME,
         LOG_FILE,
         RUN_INFO_FILE,
-        STATE_FILE,
         WEIGHTS_FILE,
-        "best.json",
         description_file(VOCAB_FILE).name,
         f"ckpt-20{INDEX}",
         f"ckpt-20{MANIFEST}",
@@ -66,10 +63,12 @@ def test_files_of_models_and_records_are_not_replaced(tmp_path, name):
             check_output_file(each, "--json")
 
 
-def test_the_vocabulary_of_a_model_is_not_replaced(tmp_path):
-    path = tmp_path / VOCAB_FILE
+@pytest.mark.parametrize("name", [CONFIG_FILE, STATE_FILE, VOCAB_FILE, "best.json"])
+def test_files_with_usual_names_are_not_replaced_beside_a_model(tmp_path, name):
+    path = tmp_path / name
     path.touch()
+    description_file(tmp_path / VOCAB_FILE).touch()
     check_output_file(path, "--output-file")
-    (tmp_path / CONFIG_FILE).touch()
+    (tmp_path / f"ckpt-20{INDEX}").touch()
     with pytest.raises(UserError, match="is a file of a model"):
         check_output_file(path, "--output-file")
