@@ -2,11 +2,13 @@
 
 import dataclasses
 import pathlib
+import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
 from electra_tf.config.hyperparameters import FLOAT_LIMIT
-from electra_tf.inference.scoring.config import WORD_ERRORS
+from electra_tf.inference.scoring.config import CHARACTER_ERRORS, WORD_ERRORS
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
@@ -14,6 +16,8 @@ from electra_tf.util.files import loads_json, read_given_lines
 
 # Weights to try when tuning: 0 to 2.
 WEIGHTS = tuple(i / 20 for i in range(41))
+# Scripts without spaces between words: Thai, Lao, Burmese, Khmer, kana, ideographs.
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,12 +140,38 @@ def rank(nbest: NBestList, scores: Sequence[float], weight: float) -> list[int]:
 def error_rate(references: Sequence[str], texts: Sequence[str], metric: str) -> float:
     """Returns the word or character error rate of texts, computed by jiwer.
 
+    Texts are compared in NFC. Any white space separates words, and is one character.
+
     Raises:
         UserError: jiwer is not installed.
     """
     jiwer = import_extra("jiwer", "scoring", "An error rate")
     measure = jiwer.wer if metric == WORD_ERRORS else jiwer.cer
-    return float(measure(list(references), list(texts)))
+    # jiwer itself divides words at U+0020 alone: not at the ideographic space of Japanese.
+    return float(
+        measure(*([" ".join(_words(x)) for x in side] for side in (references, texts)))
+    )
+
+
+def _words(text: str) -> list[str]:
+    return unicodedata.normalize("NFC", text).split()
+
+
+def warn_of_undivided_words(lists: Sequence[NBestList], flag: str) -> None:
+    """Warns if a word error rate counts whole sentences, as of references without spaces.
+
+    Args:
+        lists: lists that it is computed of.
+        flag: names their file.
+    """
+    references = [nbest.reference for nbest in lists if nbest.reference is not None]
+    whole = [x for x in references if len(_words(x)) == 1 and _UNSPACED.search(x)]
+    if len(whole) > len(references) / 2:
+        warn_once(
+            f"{flag}: {len(whole):,} of {len(references):,} references have no spaces, so "
+            f"--nbest_metric={WORD_ERRORS} counts each of them as a single word: pass "
+            f"--nbest_metric={CHARACTER_ERRORS}, or put spaces between words"
+        )
 
 
 def error_rates(

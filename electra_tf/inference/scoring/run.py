@@ -19,6 +19,7 @@ from electra_tf.inference.scoring.nbest import (
     read_nbest_lists,
     require_reference,
     tune_weight,
+    warn_of_undivided_words,
 )
 from electra_tf.inference.scoring.pseudo_likelihood import create_scorer
 from electra_tf.inference.scoring.scorer import Scorer, TextScore, compiles_all
@@ -115,6 +116,9 @@ def _read_lists(config: ScoringConfig) -> tuple[list[NBestList], list[NBestList]
         require_reference(tuning)
     if _has_reference([*lists, *tuning]):
         import_extra("jiwer", "scoring", "The error rate of lists with references")
+        if config.nbest_metric == WORD_ERRORS:
+            warn_of_undivided_words(tuning, "--tune_nbest_file")
+            warn_of_undivided_words(lists, "--nbest_file")
     elif lists and config.nbest_metric != WORD_ERRORS:
         warn_once(
             f"--nbest_metric={config.nbest_metric} has no effect: no list of --nbest_file has "

@@ -5,10 +5,12 @@ import pytest
 from electra_tf.inference.scoring.nbest import (
     Hypothesis,
     NBestList,
+    error_rate,
     error_rates,
     rank,
     read_nbest_lists,
     tune_weight,
+    warn_of_undivided_words,
 )
 from electra_tf.util.errors import UserError
 
@@ -103,6 +105,35 @@ def test_error_rates_and_the_weight_with_the_lowest():
     scores = [SCORES[0], [-3.0, -3.0, -3.0]]
     assert tune_weight(LISTS, scores, "wer") == 0.15
     assert error_rates(LISTS, scores, 0.15, "cer")["reranked"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("reference", "text"),
+    [
+        ("今日は\u3000天気が", "今日は 天気が"),
+        ("10\u00a0000 euros", "10 000 euros"),
+        ("một\tViệt\n", "một Vie\u0302\u0323t"),
+    ],
+)
+def test_white_space_and_unicode_form_are_no_errors(reference, text):
+    for metric in ("wer", "cer"):
+        assert error_rate([reference], [text], metric) == 0.0
+
+
+def test_any_white_space_divides_words_of_error_rates():
+    assert error_rate(["今日は\u3000天気が\u3000良い"], ["今日は 天気は 良い"], "wer") == 1 / 3
+    assert error_rate(["ก ข"], ["ก\u00a0ค"], "cer") == 1 / 3
+
+
+def test_word_errors_of_references_without_spaces_are_warned_of(capsys):
+    texts = ["我在北京读书。", "วันนี้อากาศดี", "わかった", "오늘 날씨", "ja", "네"]
+    lists = [NBestList("a", (Hypothesis("x"),), text) for text in texts]
+    warn_of_undivided_words([*lists, NBestList("b", (Hypothesis("x"),))], "--nbest_file")
+    assert capsys.readouterr().err == ""
+    warn_of_undivided_words(lists[:5], "--nbest_file")
+    assert "--nbest_file: 3 of 5 references have no spaces, so --nbest_metric=wer counts" in (
+        capsys.readouterr().err
+    )
 
 
 def test_a_weight_cannot_be_tuned_without_references():
