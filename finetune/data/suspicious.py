@@ -26,8 +26,8 @@ _FORMAT = "Cf"
 _ALIKE = "case, spacing, invisible characters, Unicode form or how a number is written"
 # How programs write a missing value as text, in lower case. "None" and "NA" may be labels.
 _MISSING = ("nan", "<na>", "#n/a")
-# Separators of lists in a cell that labels themselves seldom contain.
-_SEPARATORS = ",;|"
+# Separators of lists in a cell that labels themselves seldom contain: ASCII, Chinese, Arabic.
+_SEPARATORS = ",;|\uff0c\u3001\uff1b\u060c\u061b"
 
 
 def join_windows(rows: Sequence[Row], index: str) -> list[Row]:

@@ -104,6 +104,9 @@ def test_unknown_words_of_all_sequences_are_counted(vocabulary, capsys):
         ([["a;b", "c"], ["c"]], ",", None),
         ([["a"], ["b"], []], ",", None),
         ([["a;b"]], ";", None),
+        ([["\u5473\u3001\u4fa1\u683c"], ["\u5473"]], ",", "'\u3001'"),
+        ([["\u5473\uff0c\u4ef7\u683c"], ["\u5473"]], ",", "'\uff0c'"),
+        ([["\u0637\u0639\u0645\u060c \u0633\u0639\u0631"]], ",", "'\u060c'"),
     ],
 )
 def test_lists_that_look_like_one_label(labels, separator, warned, capsys):
