@@ -30,6 +30,9 @@ _OTHER_FORMATS = {
     b"%PDF-": "is a PDF (pdftotext converts it)",
     b"PAR1": "is a Parquet file (.parquet belongs at the end of its name)",
 }
+# Text in another encoding has hardly a byte sequence that is UTF-8, apart from ASCII.
+_MAX_INVALID_SHARE = 0.1
+_FEW_INVALID = 16
 # Old Macs and some spreadsheets write such files.
 ONLY_CARRIAGE_RETURNS = (
     "its lines end in carriage returns (CR), not in line feeds (LF, CR LF): "
@@ -69,6 +72,26 @@ def not_text(head: bytes) -> str | None:
             "is UTF-16, iconv -f UTF-16LE -t UTF-8 converts it"
         )
     return None
+
+
+def other_encoding(head: bytes) -> str | None:
+    """Returns that a file is in another encoding than UTF-8, and what converts it; else None.
+
+    A few invalid bytes, and those of languages that are mostly ASCII, are damage to repair.
+
+    Args:
+        head: the first `HEAD_BYTES` bytes of the file, or more.
+    """
+    head = head[:HEAD_BYTES]
+    text = head.decode("utf-8", errors="replace")
+    num_invalid = text.count("\ufffd") - head.count("\ufffd".encode())
+    if num_invalid < _FEW_INVALID or num_invalid <= _MAX_INVALID_SHARE * len(text):
+        return None
+    return (
+        f"is not UTF-8 text: its start has {num_invalid:,} invalid byte sequences. Convert it "
+        "from the encoding that it is in, such as CP949 (Korean), SHIFT_JIS, GB18030, CP1251 "
+        "(Cyrillic) or CP1256 (Arabic): iconv -f CP949 -t UTF-8"
+    )
 
 
 def is_without_line_feeds(head: bytes) -> bool:

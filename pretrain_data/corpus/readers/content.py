@@ -8,12 +8,13 @@ from electra_tf.util.text_checks import (
     ONLY_CARRIAGE_RETURNS,
     is_without_line_feeds,
     not_text,
+    other_encoding,
 )
 from pretrain_data.corpus.unreadable import FILE, UnreadableError
 
 
 def check_utf8(text: BinaryIO, path: AnyPath, flag: str) -> None:
-    """Raises UnreadableError if the start of a file is not UTF-8 text, or has no line feeds.
+    """Raises UnreadableError if the start of a file is no UTF-8 text, or has no line feeds.
 
     If lines end in carriage returns alone, all of them would be one. Single invalid bytes are
     no error: they are repaired and counted where text is decoded.
@@ -24,7 +25,7 @@ def check_utf8(text: BinaryIO, path: AnyPath, flag: str) -> None:
         flag: flag to name in errors.
     """
     head = text.read(HEAD_BYTES)
-    if reason := not_text(head):
+    if reason := not_text(head) or other_encoding(head):
         raise UnreadableError(FILE, path, flag, reason)
     if is_without_line_feeds(head):
         reason = f"cannot be read: {ONLY_CARRIAGE_RETURNS}"

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from electra_tf.util.text_checks import HEAD_BYTES, not_text
+from electra_tf.util.text_checks import HEAD_BYTES, not_text, other_encoding
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,27 @@ def test_text_is_none_of_them():
     assert not_text(b"") is None
     # What comes after the first bytes is not looked at.
     assert not_text(b"a" * HEAD_BYTES + bytes(HEAD_BYTES)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("\uc624\ub298\uc740 \ub0a0\uc528\uac00 \uc88b\ub2e4", "cp949"),
+        ("\u5929\u6c17\u304c\u826f\u3044", "shift_jis"),
+        ("\u4eca\u5929\u5929\u6c14\u5f88\u597d", "gb18030"),
+        ("\u0645\u0635\u0631 \u0648\u0627\u0644\u0633\u0648\u062f\u0627\u0646", "cp1256"),
+        ("\u043c\u0438\u0440 \u0438 \u0442\u0440\u0443\u0434", "cp1251"),
+    ],
+)
+def test_text_of_another_encoding_is_told_from_damage(text, encoding):
+    text = "\n".join([text] * 1000)
+    assert "invalid byte sequences" in other_encoding(text.encode(encoding))
+    assert other_encoding(text.encode()) is None
+    assert other_encoding(text.encode()[:HEAD_BYTES] + b"\xff") is None
+
+
+def test_some_invalid_bytes_are_no_other_encoding():
+    german = "Die Kinder \u00fcben heute f\u00fcr das gro\u00dfe Fest im Sommer.\n" * 100
+    assert other_encoding(german.encode("latin-1")) is None
+    assert other_encoding(b"sea\xfe\xfe\n") is None
+    assert other_encoding("\ufffd\n".encode() * 1000) is None

@@ -170,6 +170,15 @@ def test_invalid_utf8_is_repaired_and_counted(tmp_path):
     assert block.num_repairs == 4
 
 
+def test_text_of_another_encoding_is_refused(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(
+        ("\uc624\ub298\uc740 \ub0a0\uc528\uac00 \uc88b\ub2e4\n" * 9).encode("cp949")
+    )
+    with pytest.raises(UnreadableError, match=r"a.txt \(.*\) is not UTF-8 text: .* iconv"):
+        next(iter(whole_file(path).read()))
+
+
 def test_damaged_gzip_file_is_named(tmp_path):
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(b"text\n" * 1000)[:-20])
