@@ -14,6 +14,7 @@ from finetune.data.raw_examples import valid_text
 SEPARATORS = " \t\r\n\u202f"
 _WORD = re.compile(f"[^{SEPARATORS}]+")
 NOT_FOUND = "answer not found in the context"
+OTHER_FORM = f"{NOT_FOUND}, which has it in another Unicode form: convert both to NFC"
 MISPLACED = "answer_start at which the context has another text: another place is learned"
 # Units of offsets that are not of characters: encodings, and bytes of a unit.
 _UNITS = (("utf-16-le", 2), ("utf-8", 1))
@@ -158,7 +159,8 @@ class QuestionCollector:
                     break
             if span is None:
                 where = {"id": qas_id, "answer": located.text, "start": located.start}
-                self._report.add(NOT_FOUND, **where, dropped=self._is_training)
+                reason = OTHER_FORM if _has_in_other_form(context, located) else NOT_FOUND
+                self._report.add(reason, **where, dropped=self._is_training)
         elif not is_impossible and self._needs_answers:
             self._report.add(NO_ANSWER, id=qas_id, dropped=self._is_training)
         if self._is_training and not is_impossible and span is None:
@@ -247,6 +249,13 @@ class QuestionCollector:
             return None
         start_of_word = 1 + max(context.text.rfind(each, 0, start) for each in SEPARATORS)
         return first, last, context.text[start_of_word:start]
+
+
+def _has_in_other_form(context: Context, answer: GivenAnswer) -> bool:
+    """Whether composed characters (NFC) would make an answer that is not found a part of it."""
+    texts = (valid_text(answer.text), context.text)
+    found, text = (" ".join(unicodedata.normalize("NFC", each).split()) for each in texts)
+    return found in text and " ".join(texts[0].split()) not in " ".join(texts[1].split())
 
 
 def _first_occurrence(context: str, answer: str) -> tuple[int, int] | None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import unicodedata
 
 import pytest
 
@@ -10,6 +11,7 @@ from finetune.data.features import DataReport
 from finetune.tasks.qa.examples import (
     NO_ANSWER,
     NOT_FOUND,
+    OTHER_FORM,
     REPEATED_ID,
     Context,
     GivenAnswer,
@@ -135,6 +137,23 @@ def test_an_answer_without_a_place_is_looked_up():
         )
     assert [(e.qas_id, e.start_position) for e in builder.examples] == [("a", 1)]
     assert [case["id"] for case in report.problems[NOT_FOUND]] == ["b"]
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_answers_in_another_unicode_form_are_told(form):
+    answer = unicodedata.normalize("NFD" if form == "NFC" else "NFC", "H\u00e0 N\u1ed9i")
+    report = DataReport("own", "train")
+    builder = QuestionCollector(report, v2=False, is_training=True, within_words=True)
+    for start in (None, 0):
+        builder.add(
+            Context(unicodedata.normalize(form, "H\u00e0  N\u1ed9i, th\u1ee7 \u0111\u00f4")),
+            qas_id=f"at {start}",
+            question="?",
+            answers=[answer],
+            located=GivenAnswer(answer, start),
+        )
+    assert [case["id"] for case in report.problems[OTHER_FORM]] == ["at None", "at 0"]
+    assert not report.problems[NOT_FOUND]
 
 
 def test_lone_surrogates_do_not_move_offsets(write_squad):
