@@ -8,10 +8,19 @@ function element(name, className, text) {
   return created;
 }
 
+// Text, or a row of words, that runs from right to left if its first letter does. Parts with a
+// direction of their own do not count.
+function textElement(name, className) {
+  const created = element(name, className);
+  created.dir = "auto";
+  return created;
+}
+
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
 
 function alternativesTable(item) {
   const table = element("table");
+  table.dir = "ltr";
   const head = table.insertRow();
   head.append(element("th", "", "replaced"), element("td", "", percent(item.probability)));
   for (const alternative of item.alternatives) {
@@ -25,7 +34,7 @@ function alternativesTable(item) {
 }
 
 function showTokens(answer, result) {
-  const line = element("div", "tokens");
+  const line = textElement("div", "tokens");
   for (const item of answer.tokens) {
     const isPiece = item.token.startsWith("##");
     const token = element("span", isPiece ? "token piece" : "token", item.token);
@@ -78,17 +87,19 @@ function showChoices(answer, result) {
 }
 
 function showTags(answer, result) {
+  const line = textElement("div", "tags");
   for (let i = 0; i < answer.num_words; i++) {
     const word = element("span", "tag", answer.words[i]);
     word.append(element("small", "", answer.tags[i] || "not read"));
-    result.append(word);
+    line.append(word);
   }
+  result.append(line);
 }
 
 function showAnswer(answer, result, texts) {
   // Offsets count code points; strings of JavaScript count UTF-16 units.
   const points = Array.from(texts.context);
-  const line = element("p", "answer");
+  const line = textElement("p", "answer");
   if (answer.start < 0) {
     line.textContent = "No answer.";
   } else {

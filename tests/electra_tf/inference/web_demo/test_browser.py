@@ -66,7 +66,8 @@ def test_every_token_is_shaded_and_has_alternatives(url, tmp_path):
     page = browse(url, tmp_path, "--dump-dom", text="w1 w2 w3")
     tokens = re.findall(
         r'<span class="token(?: open)?" tabindex="0" data-probability="([\d.]+)" '
-        r'style="background-color: rgba\(220, 38, 38, ([\d.]+)\);">(\w+)<table>(.*?)</table>',
+        r'style="background-color: rgba\(220, 38, 38, ([\d.]+)\);">(\w+)'
+        r'<table dir="ltr">(.*?)</table>',
         page,
     )
     assert [token for *_, token, _ in tokens] == ["w1", "w2", "w3"]
@@ -74,7 +75,7 @@ def test_every_token_is_shaded_and_has_alternatives(url, tmp_path):
         assert float(probability) == pytest.approx(float(shade), abs=0.01)
         assert table.count("<tr>") == 4  # its own probability and three alternatives
     most_suspected = max(tokens, key=lambda found: float(found[0]))[2]
-    assert re.search(rf'"token open"[^>]*>{most_suspected}<table>', page)
+    assert re.search(rf'"token open"[^>]*>{most_suspected}<table dir', page)
     # The same text went to the task: its labels are text, whatever they look like.
     assert html.escape("<b>b</b>") in page
     assert "<b>b</b>" not in page
@@ -112,6 +113,38 @@ def test_every_choice_has_its_share_and_the_best_is_marked(tmp_path):
     ]
     assert ">The model reads no more of: text. What exceeds its length is ignored.<" in page
     assert 'class="error"' not in page
+
+
+class ReadsArabic:
+    """A discriminator, or a task of tagging, that finds two words whatever the text is."""
+
+    tokenizer = None
+    max_tokens = 9
+    input_names = ("text",)
+    list_names = ()
+    words = ("\u0642\u0631\u0623", "\u0627\u0644\u0648\u0644\u062f")
+
+    def inspect(self, text: str) -> list[dict]:
+        return [{"token": each, "probability": 0.5, "alternatives": []} for each in self.words]
+
+    def answer(self, text: str) -> dict:
+        return {"kind": "tagging", "words": self.words, "tags": ["O", "B-X"], "num_words": 2}
+
+
+def test_rows_of_words_take_the_direction_of_their_first_letter(tmp_path):
+    # Parts with a direction of their own, as the tables of tokens have, do not count.
+    config = DemoConfig(discriminator=pathlib.Path("d"), tasks={"tags": pathlib.Path("t")})
+    with serving(_create_app(config, ReadsArabic(), {"tags": ReadsArabic()})) as url:
+        page = browse(url, tmp_path, "--dump-dom", text="w1")
+    first, second = ReadsArabic.words
+    for row in (
+        rf'<div class="tokens" dir="auto"><span [^>]*>{first}<table dir="ltr">.*?</table>'
+        rf"</span><span [^>]*>{second}<table",
+        rf'<div class="tags" dir="auto"><span class="tag">{first}<small>O</small></span>'
+        rf'<span class="tag">{second}<small>B-X</small></span></div>',
+    ):
+        assert re.search(row, page), page
+    assert page.count('<textarea dir="auto"') == 2
 
 
 def test_what_is_typed_is_never_read_as_html(url, tmp_path):
