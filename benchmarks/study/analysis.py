@@ -19,6 +19,7 @@ from benchmarks.study.plan import (
 from benchmarks.study.results import KINDS, Result
 from benchmarks.study.sizes import Size
 from benchmarks.study.statistics import ALPHA, Comparison, compare, holm
+from electra_tf.config.choices import WITHOUT_ENCODER
 
 # The largest difference that counts as none, in points of the average over tasks.
 MARGIN = 1.0
@@ -228,9 +229,11 @@ def curve(scores: Scores, kind: str, model: str) -> dict[float, list[float]]:
 
 
 def unlearned(results: Sequence[tuple[Run, Result]]) -> list[str]:
-    """Returns the runs whose generator is no better than the most frequent token."""
+    """Returns runs with a generator to train that is no better than the most frequent token."""
     found = []
     for run, result in results:
+        if run.settings.get("generator_type") in WITHOUT_ENCODER:
+            continue
         accuracy = result.metric("masked_lm_accuracy")
         least = result.pretraining.get("unigram_accuracy")
         if accuracy is not None and least and accuracy <= least * (1 + _TOLERANCE):

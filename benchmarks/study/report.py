@@ -309,7 +309,7 @@ def _pretraining(done: Runs) -> Section:
     paragraphs = ["Held-out text at the end of each run."]
     if failed := unlearned(trained):
         paragraphs.append(
-            f"The generator predicts no more than one token: {', '.join(failed)}. "
+            f"The generator is no better than the most frequent token: {', '.join(failed)}. "
             "For adversarial training from scratch, benchmarks/RESULTS.md says why; other runs "
             "count as failures of this implementation until shown otherwise."
         )

@@ -175,6 +175,13 @@ def made_up_study() -> list[tuple]:
     return done
 
 
+def test_a_generator_without_weights_has_not_failed_to_learn():
+    trained = {"metrics": {"masked_lm_accuracy": 0.0}, "unigram_accuracy": 0.07}
+    runs = [r for r in plan(ABLATION, TINY) if r.model in ("uniform generator", "share all")]
+    results = [(run, Result(pretraining=trained)) for run in runs]
+    assert {name[: -len("_b2_s1")] for name in analysis.unlearned(results)} == {"share_all"}
+
+
 def test_verdicts_have_seeds_as_their_unit():
     scores = Scores(made_up_study(), TINY, ["sst", "rte", "cola"])
     assert scores.counting == {FINETUNING: ("sst",), PROBE: ()}
@@ -228,7 +235,7 @@ def test_the_report_of_what_there_is(tmp_path):
             assert "| ELECTRA > BERT | Table 5, Figure 4: 85.0 and 82.2 | 4 | repr" in markdown
             assert "at a budget of 2, 95 % interval" in markdown
             assert "| ELECTRA, 1 | 4 | 1.00e+14 | 9 | 68.00 ± 0.13 |" in markdown
-            assert "predicts no more than one token: ELECTRA_1_1" in markdown
+            assert "no better than the most frequent token: ELECTRA_1_1" in markdown
             # −0.1 ln 0.1 − 0.9 ln 0.9 nats, of which a loss of 0.2 leaves 38.5 %.
             assert (
                 "| ELECTRA, 1 | 4 | 0.660 ± 0.000 | 10.0 ± 0.0 | – | 0.325 ± 0.000 |"
