@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import is_stream
 
-# Files that a model or records consist of, and those with names that other files have, too.
+# Files that a model or records consist of, and names that they share with other files.
 _OF_MODELS_AND_RECORDS = re.compile(
     r"electra_tf\.json|run_info\.json|train_log\.jsonl"
     r"|.+\.tokenizer\.json|.+\.(index|manifest\.json|data-\d{5}-of-\d{5}|safetensors)"
@@ -38,14 +38,14 @@ def check_output_file(path: str | os.PathLike, flag: str) -> None:
 
 
 def _is_of_model_or_records(path: str | os.PathLike) -> bool:
-    folder, name = os.path.split(os.path.realpath(path))
     if not os.path.exists(path):
         return False
-    # A vocabulary that is built has a description, too, and may be built again.
-    of_vocabulary = "vocab.tokenizer.json"
-    beside = set(os.listdir(folder)) - {of_vocabulary}
-    names = beside if name in _BESIDE_THEM else [name]
-    return any(_OF_MODELS_AND_RECORDS.fullmatch(each) for each in names)
+    folder, name = os.path.split(os.path.realpath(path))
+    if name not in _BESIDE_THEM:
+        return _OF_MODELS_AND_RECORDS.fullmatch(name) is not None
+    # Vocabularies without a model have descriptions, too, and may be built again.
+    beside = [each for each in os.listdir(folder) if not each.endswith(".tokenizer.json")]
+    return any(map(_OF_MODELS_AND_RECORDS.fullmatch, beside))
 
 
 def check_distinct(outputs: Mapping[str, str | os.PathLike | None]) -> None:

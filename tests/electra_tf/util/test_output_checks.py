@@ -67,7 +67,8 @@ def test_files_of_models_and_records_are_not_replaced(tmp_path, name):
 def test_files_with_usual_names_are_not_replaced_beside_a_model(tmp_path, name):
     path = tmp_path / name
     path.touch()
-    description_file(tmp_path / VOCAB_FILE).touch()
+    for vocabulary in (VOCAB_FILE, "cased.txt"):
+        description_file(tmp_path / vocabulary).touch()
     check_output_file(path, "--output-file")
     (tmp_path / f"ckpt-20{INDEX}").touch()
     with pytest.raises(UserError, match="is a file of a model"):
