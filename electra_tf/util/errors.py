@@ -30,7 +30,7 @@ class UserError(ValueError):
 
 
 class LockedError(UserError):
-    """Another program is training into the folder."""
+    """Another program is training into the folder, or converts into it."""
 
 
 def refuse_single_string(name: str, values: Iterable[str]) -> None:

@@ -64,7 +64,8 @@ def lock_model_dir(folder: str, flags: str, workers: Workers) -> Iterator[None]:
 def kept_from_training(folder: str, flag: str) -> Iterator[None]:
     """Keeps training programs from a folder that another kind of program writes.
 
-    Only a folder that has been trained into has a lock; no other gets one.
+    Only the lock of an earlier training is used, none is made. Fine-tuning has one for
+    `--model_dir`, not for the folders of its runs, such as `MODEL_DIR_1`.
 
     Args:
         folder: the folder; need not exist.
@@ -78,6 +79,8 @@ def kept_from_training(folder: str, flag: str) -> Iterator[None]:
     try:
         descriptor = os.open(path, os.O_RDWR)
     except OSError:  # there is none, or one of another user, whose folder cannot be written
+        descriptor = None
+    if descriptor is None:
         yield
         return
     try:
@@ -142,8 +145,8 @@ def _lock(descriptor: int, path: str, folder: str, flags: str) -> None:
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EAGAIN):
             raise LockedError(
-                f"Another program is training in {folder} (it has locked {path}): wait until "
-                f"it ends, or choose another folder with {flags}"
+                f"Another program is training in {folder} or converts into it (it has locked "
+                f"{path}): wait until it ends, or choose another folder with {flags}"
             ) from None
         raise UserError(
             f"{path} cannot be locked against other programs: {error.strerror}. Mount its file "

@@ -10,7 +10,7 @@ import types
 import pytest
 
 from electra_tf.training.checkpoints import folder_lock
-from electra_tf.training.checkpoints.folder_lock import lock_model_dir
+from electra_tf.training.checkpoints.folder_lock import kept_from_training, lock_model_dir
 from electra_tf.util.errors import UserError
 
 CHIEF, OTHER = (types.SimpleNamespace(is_chief=each, count=1) for each in (True, False))
@@ -52,6 +52,15 @@ def test_a_lock_is_given_back_after_an_error(tmp_path):
     for _ in range(2):
         with pytest.raises(KeyError), lock_model_dir(folder, "--model_dir", CHIEF):
             raise KeyError
+
+
+def test_an_error_in_a_folder_without_a_lock_is_raised_alone(tmp_path):
+    with (
+        pytest.raises(KeyError) as raised,
+        kept_from_training(str(tmp_path / "one"), "--output"),
+    ):
+        raise KeyError
+    assert raised.value.__context__ is None
 
 
 def test_remote_folders_are_not_locked(tmp_path, monkeypatch):
