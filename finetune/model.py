@@ -103,9 +103,10 @@ class TaskHead(keras.layers.Layer, abc.ABC):
         """
 
     def named_variables(self) -> list[NamedVariable]:
-        """Returns the mapping of the weights, which have the authors' names in a model.
+        """Returns the mapping of the weights to variables of the authors' checkpoints.
 
-        These are `task_specific/<task>/<layer>/<variable>`.
+        In a model, the paths of the weights are these names, such as
+        `task_specific/<task>/<layer>/<variable>`.
         """
         return [NamedVariable(variable, (variable.path,)) for variable in self.weights]
 

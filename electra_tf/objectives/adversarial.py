@@ -44,10 +44,11 @@ class Adversarial(PretrainingModel):
     (including temperature and `disallow_correct`). The baseline is trained by the
     cross-entropy between exp(-R), the probability of the correct label, and sigmoid(w . h_t).
 
-    A discriminator that says "original" of every token rewards any wrong sample with
-    -log(masking rate), and a correct one with less. So a generator that changes faster than
-    the discriminator learns unlearns to predict (benchmarks/RESULTS.md, "Adversarial
-    training"): start from a trained model, with a lower `generator_learning_rate`.
+    A discriminator that gives every token the same probability of being replaced, the masking
+    rate, rewards any wrong sample with -log(masking rate), and a correct one with less. A
+    generator that changes faster than its discriminator therefore forgets what it could
+    predict (benchmarks/RESULTS.md, "Adversarial training"): start from a trained model, with
+    a lower `generator_learning_rate`.
     """
 
     Hparams = AdversarialHparams

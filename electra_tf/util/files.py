@@ -135,7 +135,7 @@ def _creating(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Names the file in errors of writing, such as of a full disk, which Python's do not."""
+    """Adds the path to errors that lack it, such as that of a full disk."""
     try:
         yield
     except OSError as error:

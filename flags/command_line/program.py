@@ -40,7 +40,7 @@ from flags.remote.paths import Role, Roles, local_paths
 USAGE_ERROR_STATUS = 2
 USER_ERROR_STATUS = 1
 INTERRUPTED_STATUS = 130
-# Flags of files that are read several times, which a pipe can be only once.
+# Flags of files that are read several times; a pipe can be read only once.
 _READ_AGAIN = ("task_spec", "vocab_file", "word_list")
 # Errors that the user can mend: a full disk, a read-only folder, a broken disk, a file that is
 # gone, too many processes, …

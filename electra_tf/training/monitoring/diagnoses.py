@@ -139,7 +139,7 @@ def unigram_generator(
     if streak is None:
         return None
     if facts.is_adversarial:
-        # A discriminator that tells little rewards every wrong sample.
+        # A discriminator that cannot tell samples apart rewards every wrong one.
         usual = ("--init_checkpoint", "--generator_learning_rate")
     else:
         usual = ("--learning_rate", facts.warmup_flag)
