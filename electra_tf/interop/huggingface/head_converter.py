@@ -39,10 +39,10 @@ class HeadConverter(abc.ABC):
     """Converts the heads of one kind of task.
 
     Attributes:
-        variables: names of all variables of our heads; None if they depend on hyperparameters.
+        variables: names of all variables that our heads can have.
     """
 
-    variables: ClassVar[frozenset[str] | None] = frozenset({KERNEL, BIAS})
+    variables: ClassVar[frozenset[str]] = frozenset({KERNEL, BIAS})
 
     @abc.abstractmethod
     def to_huggingface(

@@ -68,9 +68,7 @@ def to_huggingface_head(
     """
     if task.kind in HEADS:
         converter = HEADS[task.kind]
-        known = converter.variables
-        others = () if known is None else sorted(arrays.keys() - known)
-        if others:
+        if others := sorted(arrays.keys() - converter.variables):
             raise UserError(
                 f"{TASK_SCOPE}{task.name} has {', '.join(others)}, for which Hugging Face's "
                 f"heads of {task.kind} tasks have no counterpart"

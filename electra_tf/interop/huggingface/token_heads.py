@@ -65,7 +65,11 @@ class TokenHeadConverter(HeadConverter):
 class AnswerHeadConverter(HeadConverter):
     """Start and end of an answer: `ElectraForQuestionAnswering`."""
 
-    variables = None
+    variables = frozenset(
+        f"{layer}/{name}"
+        for layer in ("dense", "dense_1", "dense_2", "dense_3", "qa_hidden")
+        for name in ("kernel", "bias")
+    )
 
     def to_huggingface(
         self, task: TaskDescription, arrays: Mapping[str, np.ndarray], hidden_size: int

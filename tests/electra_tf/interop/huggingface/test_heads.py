@@ -46,9 +46,11 @@ def set_outputs(folder: pathlib.Path, units: int) -> None:
     safetensors.numpy.save_file(tensors, folder / "model.safetensors")
 
 
-@pytest.mark.parametrize("kind", ["classification", "tagging", "multiple_choice"])
+@pytest.mark.parametrize("kind", ["classification", "tagging", "multiple_choice", "qa"])
 def test_layers_without_a_counterpart_are_not_left_out(kind, tmp_path):
-    checkpoint = finetuned(kind, units=1 if kind == "multiple_choice" else 2)
+    layers = {"dense": (16, 1), "dense_1": (16, 1)} if kind == "qa" else None
+    units = 1 if kind == "multiple_choice" else 2
+    checkpoint = finetuned(kind, units=units, layers=layers)
     (task,) = checkpoint.description.tasks
     lstm = {f"task_specific/{task.name}/lstm/kernel": np.ones((16, 64), np.float32)}
     checkpoint = dataclasses.replace(checkpoint, arrays={**checkpoint.arrays, **lstm})
