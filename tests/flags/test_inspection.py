@@ -109,9 +109,14 @@ def test_bad_input_is_refused(tiny_data, files, tmp_path):
     with pytest.raises(UserError, match=r"--html=.*/page is the file of --json, too"):
         parse(files, f"--json={page}", f"--html={tmp_path}/./page")
     record_file = files.partition("=")[2].replace("*", "-0-of-2")
+    other_name = tmp_path / "records"
+    shutil.copy(record_file, other_name)
+    given = (f"--pretrain_tfrecords={other_name}", f"--vocab_file={vocab_file}")
     for flag in ("--json", "--html"):
+        with pytest.raises(UserError, match=rf"{flag}=.* is a file of a model or of records"):
+            parse(files, f"{flag}={record_file}")
         with pytest.raises(UserError, match=rf"{flag}=.* file that --pretrain_tfrecords reads"):
-            inspection_run.run(parse(files, f"{flag}={record_file}"))
+            inspection_run.run(parse(*given, f"{flag}={other_name}"))
     with pytest.raises(UserError, match=r"none.txt \(--vocab_file\) does not exist"):
         parse(files, f"--vocab_file={tmp_path}/none.txt")
     with pytest.raises(UserError, match="--max_seq_length is 32, but the records have 16"):
@@ -161,7 +166,7 @@ def test_the_page_is_one_file_without_network(page):
     assert content.count("<svg") == 2  # no row has a second segment
     assert not re.search(r'(?:src|href)="(?!data:|#)', content)
     assert "<script" not in content
-    assert content.count('<p class="example">') == 2
+    assert content.count('<p class="example" dir="auto">') == 2
     ids = re.findall(r'\bid="([^"]+)"', content)
     assert len(ids) == len(set(ids))
 

@@ -104,6 +104,10 @@ def test_runs_are_arguments_and_the_report_lies_beside_them(tmp_path):
     with pytest.raises(UserError, match="--output is empty: pass a path"):
         parse(str(first), "--output=")
     log = first / "train_log.jsonl"
+    with pytest.raises(UserError, match=f"--output={log} exists, and is a file of a model"):
+        parse(str(first), f"--output={log}")
+    log = tmp_path / "log.txt"
+    log.write_text("step 1")
     with pytest.raises(UserError, match=f"--output={log} exists and is not a report"):
         parse(str(second), "--output", str(log))
     with pytest.raises(UserError, match=f"--output={first} is a folder"):
