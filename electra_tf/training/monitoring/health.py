@@ -20,6 +20,7 @@ from electra_tf.training.monitoring.diagnoses import (
     exploding_gradient,
     few_replaced_tokens,
     large_updates,
+    low_auc,
     small_updates,
     unigram_generator,
     unknown_words,
@@ -80,15 +81,11 @@ def diagnose(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> list[Diag
     training = _after_warmup(records, facts)
     found = [
         diagnosis(training, facts)
-        for diagnosis in (
-            unknown_words,
-            few_replaced_tokens,
-            unigram_generator,
-            always_original,
-        )
+        for diagnosis in (unknown_words, few_replaced_tokens, unigram_generator)
     ]
-    if found[-1] is None:
-        found.append(auc_at_chance(training, facts))
+    # Of these, the worst alone.
+    detection = (each(training, facts) for each in (always_original, auc_at_chance, low_auc))
+    found.append(next((each for each in detection if each is not None), None))
     evaluations = [record for record in records if record.get("kind") == "eval"]
     found.append(detection_by_frequency(evaluations, facts))
     found += [

@@ -84,6 +84,17 @@ def test_an_auc_at_chance_is_judged_late_in_the_run():
     assert diagnose([r for r in records if r["step"] < 1000], FACTS) == []
 
 
+def test_a_discriminator_that_has_learned_little_is_reported_in_the_last_quarter():
+    records = log(300, disc_auc=0.6)
+    (found,) = diagnose(records, FACTS)
+    assert found.name == "discriminator has learned little"
+    assert found.since == 1500
+    assert "AUC 0.600; 0.5 is chance" in found.line()
+    assert found.flags == ("--num_train_steps", "--generator_hidden_size")
+    assert diagnose([r for r in records if r["step"] < 1500], FACTS) == []
+    assert diagnose(log(300, disc_auc=0.63), FACTS) == []
+
+
 def test_detection_by_token_frequency_takes_two_evaluations():
     records = log(1000, disc_auc=0.8, disc_auc_within_token=0.505)
     (found,) = diagnose(records, FACTS)
@@ -94,7 +105,8 @@ def test_detection_by_token_frequency_takes_two_evaluations():
     assert diagnose([r for r in records if r["step"] < 1500], FACTS) == []
     assert diagnose(log(1000, disc_auc=0.8, disc_auc_within_token=0.56), FACTS) == []
     # With a low AUC, there is nothing that it goes by.
-    assert diagnose(log(1000, disc_auc=0.6, disc_auc_within_token=0.505), FACTS) == []
+    low = diagnose(log(1000, disc_auc=0.6, disc_auc_within_token=0.505), FACTS)
+    assert [each.name for each in low] == ["discriminator has learned little"]
 
 
 def test_updates_are_compared_with_the_weights():
