@@ -205,7 +205,7 @@ def low_auc(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diagnosis 
         streak[0]["step"],
         f"the discriminator has learned little (AUC {streak[-1]['disc_auc']:.3f}; 0.5 is "
         "chance), so its encoder may be worth no more than random weights",
-        _flags(("--num_train_steps", "--generator_hidden_size"), disc_weight=facts.disc_weight),
+        _flags(("--temperature", "--generator_hidden_size"), disc_weight=facts.disc_weight),
     )
 
 

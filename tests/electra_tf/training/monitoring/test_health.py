@@ -90,7 +90,7 @@ def test_a_discriminator_that_has_learned_little_is_reported_in_the_last_quarter
     assert found.name == "discriminator has learned little"
     assert found.since == 1500
     assert "AUC 0.600; 0.5 is chance" in found.line()
-    assert found.flags == ("--num_train_steps", "--generator_hidden_size")
+    assert found.flags == ("--temperature", "--generator_hidden_size")
     assert diagnose([r for r in records if r["step"] < 1500], FACTS) == []
     assert diagnose(log(300, disc_auc=0.63), FACTS) == []
 
