@@ -1,4 +1,4 @@
-"""Evaluates generator and discriminator on held-out text."""
+"""Evaluation on held-out text: its batches, the evaluator, and the result files."""
 
 import json
 import pickle
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.model import metrics
 from electra_tf.model.compilation import compile_ahead, largest_divisor
 from electra_tf.model.randomness import Randomness
@@ -19,9 +20,11 @@ from electra_tf.model.token_scores import (
     score_keys,
     shown_sentences,
 )
+from electra_tf.pretraining.records import PretrainingRecords, batches_of
 from electra_tf.text.framing import INPUT_IDS
 from electra_tf.training.distribution.cores import runs_on_one_cpu
-from electra_tf.training.distribution.strategies import iterate
+from electra_tf.training.distribution.shards import DataShard
+from electra_tf.training.distribution.strategies import distribute_batches, iterate
 from electra_tf.training.gradients import TrainableModel, refuse_reserved_metrics
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import write_atomically
@@ -187,6 +190,35 @@ class HeldOutEvaluator:
             return _BatchResult(sums, None, None)
         sentences = shown_sentences(scores, NUM_SHOWN_SENTENCES)
         return _BatchResult(sums, score_keys(scores), sentences)
+
+
+def held_out_batches(
+    config: PretrainingConfig, records: PretrainingRecords, strategy: tf.distribute.Strategy
+) -> tf.distribute.DistributedDataset:
+    """Returns the batches of held-out records, from the first one each time they are read."""
+
+    def read(shard: DataShard) -> tf.data.Dataset:
+        return batches_of(
+            records,
+            first_example=0,
+            batch_size=config.eval_batch_size,
+            seq_length=config.max_seq_length,
+            shard=shard,
+        )
+
+    with records.locating_damage(config.max_seq_length):
+        return distribute_batches(strategy, read)
+
+
+def evaluate_batches(
+    config: PretrainingConfig,
+    evaluator: HeldOutEvaluator,
+    records: PretrainingRecords,
+    batches: tf.distribute.DistributedDataset,
+) -> HeldOutResult:
+    """Evaluates up to `num_eval_steps` of the batches of held-out records."""
+    with records.locating_damage(config.max_seq_length):
+        return evaluator.run(batches, config.num_eval_steps)
 
 
 def write_results(

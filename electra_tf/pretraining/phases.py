@@ -1,23 +1,24 @@
 """Pre-training steps and batches of each phase: a stage of the objective, a sequence length."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import keras
 import tensorflow as tf
 
 from electra_tf.config.nonfinite_fields import SKIP
-from electra_tf.config.phases import Phase, Stage, steps_by_length, training_phases
+from electra_tf.config.phases import Phase, training_phases
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.config.recorded_settings import Change
-from electra_tf.config.resumption import DATA
-from electra_tf.pretraining.evaluation import HeldOutEvaluator, HeldOutResult
+from electra_tf.pretraining.evaluation import (
+    HeldOutEvaluator,
+    evaluate_batches,
+    held_out_batches,
+)
 from electra_tf.pretraining.records import PretrainingRecords, batches_of
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.inspected_tokens import inspected_tokens
 from electra_tf.text.vocabulary import Vocabulary
-from electra_tf.training.distribution.context import TRAIN_BATCH_SIZE
 from electra_tf.training.distribution.gpus import prepare_kernels
 from electra_tf.training.distribution.shards import DataShard
 from electra_tf.training.distribution.strategies import distribute_batches, iterate
@@ -25,15 +26,6 @@ from electra_tf.training.loop import Evaluation, Segment
 from electra_tf.training.monitoring.log import SilentLog, TrainLog
 from electra_tf.training.optimizer import reset_moments
 from electra_tf.training.step import TrainingSteps
-
-# Settings that the position in the records depends on, with the step.
-_POSITION_SETTINGS = (
-    TRAIN_BATCH_SIZE,
-    "length_curriculum",
-    "length_curriculum_share",
-    "max_seq_length",
-    "num_train_steps",
-)
 
 
 @dataclasses.dataclass
@@ -121,91 +113,3 @@ class PretrainingPhases:
             )
 
         return distribute_batches(self.strategy, read, self.config.shard_by)
-
-
-def describe_moved_position(
-    config: PretrainingConfig,
-    stages: Sequence[Stage],
-    changes: Sequence[Change],
-    step: int,
-    records: PretrainingRecords,
-) -> list[str]:
-    """Returns a line on the examples that changes skip or repeat, if any.
-
-    The position in the records is the number of steps at their length times the batch size.
-    The steps at a length depend on the number of all steps, and on the curriculum.
-
-    Args:
-        config: of the run that resumes.
-        stages: stages of its objective.
-        changes: its changes.
-        step: step that it resumes from.
-        records: training records.
-    """
-    recorded = {each.name: each.recorded for each in changes if each.name in _POSITION_SETTINGS}
-    phase = next((p for p in training_phases(config, stages) if step < p.end_step), None)
-    if phase is None:
-        return []
-    if any(each.name == DATA for each in changes):
-        position = _steps_at(config, phase.seq_length, step) * config.train_batch_size
-        return [
-            f"Data:    other records than before; reading starts after their example "
-            f"{position:,} of {phase.seq_length} tokens, as if those before had been read"
-        ] * (position > 0)
-    if not recorded:
-        return []
-    before = dataclasses.replace(config, **recorded)
-    steps, read = (_steps_at(each, phase.seq_length, step) for each in (config, before))
-    position = steps * config.train_batch_size
-    read_examples = read * before.train_batch_size
-    moved = position - read_examples
-    if not moved:
-        return []
-    examples = f"{abs(moved):,} examples"
-    if total := records.num_examples(phase.seq_length):
-        examples += f" ({abs(moved) / total:.2g} epochs of {total:,})"
-    effect = "are skipped" if moved > 0 else "are trained on again"
-    return [
-        f"Data:    continues after example {position:,} of {phase.seq_length} tokens ({steps:,}"
-        f" steps of {config.train_batch_size}); {read:,} steps of {before.train_batch_size} "
-        f"have read {read_examples:,}, so {examples} {effect}"
-    ]
-
-
-def _steps_at(config: PretrainingConfig, seq_length: int, step: int) -> int:
-    """Returns how many of the first `step` steps of a run are at a sequence length."""
-    start = 0
-    for length, count in steps_by_length(config).items():
-        if length == seq_length:
-            return min(max(0, step - start), count)
-        start += count
-    return 0
-
-
-def held_out_batches(
-    config: PretrainingConfig, records: PretrainingRecords, strategy: tf.distribute.Strategy
-) -> tf.distribute.DistributedDataset:
-    """Returns the batches of held-out records, from the first one each time they are read."""
-
-    def read(shard: DataShard) -> tf.data.Dataset:
-        return batches_of(
-            records,
-            first_example=0,
-            batch_size=config.eval_batch_size,
-            seq_length=config.max_seq_length,
-            shard=shard,
-        )
-
-    with records.locating_damage(config.max_seq_length):
-        return distribute_batches(strategy, read)
-
-
-def evaluate_batches(
-    config: PretrainingConfig,
-    evaluator: HeldOutEvaluator,
-    records: PretrainingRecords,
-    batches: tf.distribute.DistributedDataset,
-) -> HeldOutResult:
-    """Evaluates up to `num_eval_steps` of the batches of held-out records."""
-    with records.locating_damage(config.max_seq_length):
-        return evaluator.run(batches, config.num_eval_steps)

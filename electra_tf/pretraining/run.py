@@ -35,16 +35,17 @@ from electra_tf.model_builder import (
     load_model,
     model_class,
 )
-from electra_tf.pretraining.evaluation import HeldOutEvaluator, write_results
-from electra_tf.pretraining.phases import (
-    PretrainingPhases,
-    describe_moved_position,
+from electra_tf.pretraining.evaluation import (
+    HeldOutEvaluator,
     evaluate_batches,
     held_out_batches,
+    write_results,
 )
+from electra_tf.pretraining.phases import PretrainingPhases
 from electra_tf.pretraining.records import PretrainingRecords
 from electra_tf.pretraining.run_description import (
     describe_held_out,
+    describe_moved_position,
     describe_run,
     warn_of_trained_on,
 )

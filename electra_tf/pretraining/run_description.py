@@ -1,11 +1,13 @@
 """What a run prints of itself, and warns of, before its first step."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 from electra_tf.config.distribution import warn_of_repeated_examples
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.config.phases import Stage, training_phases
+from electra_tf.config.phases import Stage, steps_by_length, training_phases
 from electra_tf.config.pretraining import PretrainingConfig, default_max_predictions
+from electra_tf.config.recorded_settings import Change
 from electra_tf.config.resumption import DATA
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.flops.counting import train_flops_per_step
@@ -14,8 +16,21 @@ from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.pretraining_optimizer import schedule_of
 from electra_tf.text.framing import NUM_SEGMENTS
 from electra_tf.text.vocabulary import Vocabulary
-from electra_tf.training.distribution.context import DistributionContext, describe_devices
+from electra_tf.training.distribution.context import (
+    TRAIN_BATCH_SIZE,
+    DistributionContext,
+    describe_devices,
+)
 from electra_tf.util.console import warn_once
+
+# Settings that the position in the records depends on, with the step.
+_POSITION_SETTINGS = (
+    TRAIN_BATCH_SIZE,
+    "length_curriculum",
+    "length_curriculum_share",
+    "max_seq_length",
+    "num_train_steps",
+)
 
 
 def describe_run(
@@ -65,6 +80,65 @@ def describe_run(
         _warn_of_few_predictions(config)
         _warn_of_one_segment(encoder)
     print_fn(f"Output:  {config.model_dir}")
+
+
+def describe_moved_position(
+    config: PretrainingConfig,
+    stages: Sequence[Stage],
+    changes: Sequence[Change],
+    step: int,
+    records: PretrainingRecords,
+) -> list[str]:
+    """Returns a line on the examples that changes skip or repeat, if any.
+
+    The position in the records is the number of steps at their length times the batch size.
+    The steps at a length depend on the number of all steps, and on the curriculum.
+
+    Args:
+        config: of the run that resumes.
+        stages: stages of its objective.
+        changes: its changes.
+        step: step that it resumes from.
+        records: training records.
+    """
+    recorded = {each.name: each.recorded for each in changes if each.name in _POSITION_SETTINGS}
+    phase = next((p for p in training_phases(config, stages) if step < p.end_step), None)
+    if phase is None:
+        return []
+    if any(each.name == DATA for each in changes):
+        position = _steps_at(config, phase.seq_length, step) * config.train_batch_size
+        return [
+            f"Data:    other records than before; reading starts after their example "
+            f"{position:,} of {phase.seq_length} tokens, as if those before had been read"
+        ] * (position > 0)
+    if not recorded:
+        return []
+    before = dataclasses.replace(config, **recorded)
+    steps, read = (_steps_at(each, phase.seq_length, step) for each in (config, before))
+    position = steps * config.train_batch_size
+    read_examples = read * before.train_batch_size
+    moved = position - read_examples
+    if not moved:
+        return []
+    examples = f"{abs(moved):,} examples"
+    if total := records.num_examples(phase.seq_length):
+        examples += f" ({abs(moved) / total:.2g} epochs of {total:,})"
+    effect = "are skipped" if moved > 0 else "are trained on again"
+    return [
+        f"Data:    continues after example {position:,} of {phase.seq_length} tokens ({steps:,}"
+        f" steps of {config.train_batch_size}); {read:,} steps of {before.train_batch_size} "
+        f"have read {read_examples:,}, so {examples} {effect}"
+    ]
+
+
+def _steps_at(config: PretrainingConfig, seq_length: int, step: int) -> int:
+    """Returns how many of the first `step` steps of a run are at a sequence length."""
+    start = 0
+    for length, count in steps_by_length(config).items():
+        if length == seq_length:
+            return min(max(0, step - start), count)
+        start += count
+    return 0
 
 
 def describe_held_out(config: PretrainingConfig, records: PretrainingRecords) -> str:

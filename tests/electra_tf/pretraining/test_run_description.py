@@ -6,11 +6,13 @@ import pytest
 
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.phases import Stage
+from electra_tf.config.recorded_settings import Change
 from electra_tf.pretraining.run_description import (
     _warn_of_few_predictions,
     _warn_of_long_warmup,
     _warn_of_one_segment,
     describe_held_out,
+    describe_moved_position,
 )
 from electra_tf.util.console import warn_once
 
@@ -79,3 +81,46 @@ def test_the_examples_of_an_evaluation_are_told(make_config, total, described):
         describe=lambda length: "files", num_examples=lambda length: total
     )
     assert describe_held_out(make_config(num_eval_steps=2), records) == described
+
+
+def test_examples_that_another_batch_size_skips_or_repeats_are_counted(make_config):
+    records = types.SimpleNamespace(num_examples=lambda length: {8: 400, 16: None}[length])
+    stages = [Stage("all", 100)]
+
+    def describe(before: int, step: int, name: str = "train_batch_size", **changes) -> list:
+        config = make_config(num_train_steps=100, train_batch_size=8, **changes)
+        changed = [Change(name, before, 8, "training")]
+        return describe_moved_position(config, stages, changed, step, records)
+
+    assert describe(4, 10) == [
+        "Data:    continues after example 80 of 16 tokens (10 steps of 8); 10 steps of 4 have "
+        "read 40, so 40 examples are skipped"
+    ]
+    short = {"length_curriculum": (8,), "length_curriculum_share": 0.5}
+    (line,) = describe(12, 10, **short)
+    assert line.endswith("so 40 examples (0.1 epochs of 400) are trained on again")
+    # Records of a length are read from the first one.
+    assert describe(4, 50, **short) == []
+    assert describe(4, 51, **short)[0].startswith("Data:    continues after example 8 of 16")
+    assert describe(4, 0) == describe(4, 100) == describe(4, 10, "seed") == []
+    # Of 60 steps, 30 were short; of 100, the 10 long ones after them are, too.
+    (line,) = describe(60, 40, "num_train_steps", **short)
+    assert line.endswith(
+        "of 8 tokens (40 steps of 8); 30 steps of 8 have read 240, so 80 examples (0.2 epochs "
+        "of 400) are skipped"
+    )
+    assert describe(60, 40, "num_train_steps") == []
+    (line,) = describe([], 60, "length_curriculum", **short)
+    assert line.endswith("60 steps of 8 have read 480, so 400 examples are trained on again")
+
+
+def test_other_records_are_read_from_where_the_run_is(make_config):
+    config = make_config(num_train_steps=100, train_batch_size=8)
+    change = Change("data", {"16": "a"}, {"16": "b"}, "training")
+
+    def describe(step: int) -> list[str]:
+        return describe_moved_position(config, [Stage("all", 100)], [change], step, None)
+
+    (line,) = describe(10)
+    assert "reading starts after their example 80 of 16 tokens" in line
+    assert describe(0) == []
