@@ -13,7 +13,7 @@ from absl import flags
 from electra_tf.config import choices
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.flops.report import RunFlops, count_finetuning, count_pretraining
-from electra_tf.interop.formats import pretraining_config
+from electra_tf.interop.initial_settings import pretraining_config
 from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError

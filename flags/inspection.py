@@ -11,7 +11,7 @@ from absl import flags
 from electra_tf.config.phases import records_of_length
 from electra_tf.config.pretraining import TRAIN_FLAG, PretrainingConfig, default_model_dir
 from electra_tf.config.saved_config import load_saved_config
-from electra_tf.interop.formats import pretraining_config
+from electra_tf.interop.initial_settings import pretraining_config
 from electra_tf.text.vocabulary import VOCAB_FILE, load_model_vocabulary, load_vocabulary
 from electra_tf.util.console import use_color
 from electra_tf.util.errors import UserError

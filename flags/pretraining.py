@@ -3,7 +3,7 @@
 from absl import flags
 
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.interop.formats import pretraining_config
+from electra_tf.interop.initial_settings import pretraining_config
 from flags import hyperparameters
 from flags.remote.paths import Role
 

@@ -61,8 +61,8 @@ class PretrainingConfig(PretrainingFields):
     def create(cls, **given: Any) -> "PretrainingConfig":
         """Fills in derived values and validates everything; None means not given.
 
-        Reads no files: `electra_tf.interop.formats.pretraining_config` also applies the
-        settings of `init_checkpoint`.
+        Reads no files: `electra_tf.interop.initial_settings.pretraining_config` also applies
+        the settings of `init_checkpoint`.
 
         Raises:
             UserError: a value is invalid; the message names the flag.

@@ -19,10 +19,10 @@ from electra_tf.interop.formats import (
     ConversionConfig,
     find_format,
     format_names,
-    pretraining_config,
     resolve_checkpoint,
     saved_hyperparameters,
 )
+from electra_tf.interop.initial_settings import pretraining_config
 from electra_tf.interop.model_checkpoint import (
     CheckpointFormat,
     ModelCheckpoint,

@@ -12,7 +12,7 @@ import tensorflow as tf
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
 from electra_tf.inference.export.config import ExportConfig
 from electra_tf.inference.export.run import load_servable
-from electra_tf.interop.formats import pretraining_config
+from electra_tf.interop.initial_settings import pretraining_config
 from electra_tf.interop.initialization import initialize_from_checkpoint, load_encoder
 from electra_tf.interop.variable_names import encoder_variables, named_variables
 from electra_tf.model.batch_types import SpecialTokenIds

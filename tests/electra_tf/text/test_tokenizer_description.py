@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from electra_tf.interop.formats import pretraining_config
+from electra_tf.interop.initial_settings import pretraining_config
 from electra_tf.text.tokenizer_description import (
     TokenizerDescription,
     description_file,

@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from electra_tf.interop import formats
-from electra_tf.interop.formats import initial_settings, pretraining_config
+from electra_tf.interop import initial_settings as module
+from electra_tf.interop.initial_settings import initial_settings, pretraining_config
 from electra_tf.util.console import warn_once
 from tests.electra_tf.interop.models import HUGGINGFACE_DATA
 
@@ -25,9 +25,9 @@ def test_flags_that_contradict_the_tokenizer_of_the_checkpoint_are_warned_of(
 ):
     """Formats without a description of the tokenizer, such as Hugging Face's, refuse none."""
     warn_once.cache_clear()
-    monkeypatch.setattr(formats, "find_format", lambda *_: None)
-    monkeypatch.setattr(formats, "saved_hyperparameters", lambda *_, **__: saved)
-    monkeypatch.setattr(formats, "resolve_checkpoint", lambda path, _: path)
+    monkeypatch.setattr(module, "find_format", lambda *_: None)
+    monkeypatch.setattr(module, "saved_hyperparameters", lambda *_, **__: saved)
+    monkeypatch.setattr(module, "resolve_checkpoint", lambda path, _: path)
     given = {"data_dir": str(tmp_path), "init_checkpoint": "cased", **given}
     initial_settings(given, str(tmp_path / "run"))
     error = capsys.readouterr().err
@@ -40,11 +40,11 @@ def test_a_vocabulary_of_another_tokenizer_hides_no_contradiction(
     """Only that of the checkpoint's own folder tells what its tokenizer_config.json says."""
     warn_once.cache_clear()
     saved = {"do_lower_case": True}
-    monkeypatch.setattr(formats, "find_format", lambda *_: None)
-    monkeypatch.setattr(formats, "saved_hyperparameters", lambda *_, **__: saved)
-    monkeypatch.setattr(formats, "resolve_checkpoint", lambda path, _: path)
+    monkeypatch.setattr(module, "find_format", lambda *_: None)
+    monkeypatch.setattr(module, "saved_hyperparameters", lambda *_, **__: saved)
+    monkeypatch.setattr(module, "resolve_checkpoint", lambda path, _: path)
     vocabulary = HUGGINGFACE_DATA / "small/discriminator/vocab.txt"
-    assert formats.huggingface_settings(vocabulary)
+    assert module.huggingface_settings(vocabulary)
     given = {"data_dir": str(tmp_path), "init_checkpoint": "ours", "do_lower_case": False}
     initial_settings({**given, "vocab_file": str(vocabulary)}, str(tmp_path / "run"))
     assert "--do_lower_case=false contradicts ours" in capsys.readouterr().err
