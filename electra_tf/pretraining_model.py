@@ -61,6 +61,7 @@ class PretrainingModel(Objective, keras.Model):
         stage: index of the current stage; a training step is traced for one stage.
         electra: the full-size encoder, which owns tied embeddings, as in the paper.
         generator: the generator's encoder, or None.
+        two_tower: the two encoders of a two-tower generator, or None.
         token_generator: predicts the masked tokens, with `generator` or without.
     """
 

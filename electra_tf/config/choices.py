@@ -24,15 +24,14 @@ REPLACEMENTS = (SAMPLE, ARGMAX)
 
 # Value of the flag to the "module:name" that implements it, imported by `load`. To add an
 # objective, a masking strategy, a generator or a sharing mode, write its class or function
-# and add a line here; an objective without generator, or a generator without encoder, is also
-# named below.
+# and add a line here; what has no generator or no encoder is also named below.
 OBJECTIVES = {
     ADVERSARIAL: "electra_tf.objectives.adversarial:Adversarial",
     "all_tokens_mlm": "electra_tf.objectives.all_tokens_mlm:AllTokensMLM",
-    "electra": "electra_tf.pretraining_model:PretrainingModel",
+    ELECTRA: "electra_tf.pretraining_model:PretrainingModel",
     ELECTRA_15: "electra_tf.objectives.electra_15:MaskedTokensDetection",
-    "electric": "electra_tf.objectives.electric:NoiseContrastiveCloze",
-    "mlm": "electra_tf.objectives.mlm:MaskedLanguageModel",
+    ELECTRIC: "electra_tf.objectives.electric:NoiseContrastiveCloze",
+    MLM: "electra_tf.objectives.mlm:MaskedLanguageModel",
     "replace_mlm": "electra_tf.objectives.replace_mlm:ReplaceMLM",
     "sentence_contrastive": "electra_tf.objectives.sentence_contrastive:SentenceContrastive",
     "two_stage": "electra_tf.objectives.two_stage:TwoStage",
@@ -45,26 +44,28 @@ MASKING = {
     "whole_word": "electra_tf.masking.whole_word:WholeWordMasking",
 }
 GENERATORS = {
-    "masked_lm": "electra_tf.generators.masked_lm:MaskedLMGenerator",
-    "two_tower": "electra_tf.generators.two_tower:TwoTowerGenerator",
-    "uniform": "electra_tf.generators.constant:UniformGenerator",
-    "unigram": "electra_tf.generators.constant:UnigramGenerator",
+    MASKED_LM: "electra_tf.generators.masked_lm:MaskedLMGenerator",
+    TWO_TOWER: "electra_tf.generators.two_tower:TwoTowerGenerator",
+    UNIFORM: "electra_tf.generators.constant:UniformGenerator",
+    UNIGRAM: "electra_tf.generators.constant:UnigramGenerator",
 }
 EMBEDDING_SHARING = {
-    "none": "electra_tf.generators.sharing:share_nothing",
-    "token": "electra_tf.generators.sharing:share_token_embeddings",
-    "es": "electra_tf.generators.sharing:share_tables",
-    "embeddings": "electra_tf.generators.sharing:share_embeddings",
-    "all": "electra_tf.generators.sharing:share_all",
-    "gdes": "electra_tf.generators.sharing:share_disentangled",
+    SHARE_NONE: "electra_tf.generators.sharing:share_nothing",
+    SHARE_TOKEN: "electra_tf.generators.sharing:share_token_embeddings",
+    SHARE_ES: "electra_tf.generators.sharing:share_tables",
+    SHARE_EMBEDDINGS: "electra_tf.generators.sharing:share_embeddings",
+    SHARE_ALL: "electra_tf.generators.sharing:share_all",
+    SHARE_GDES: "electra_tf.generators.sharing:share_disentangled",
 }
 
-# Objectives whose masked language model is the full-size encoder, and generators without an
-# encoder: neither has a generator's size. All others do, whatever their names.
+# Objectives whose masked language model is the full-size encoder (`has_generator` of their
+# classes), and generators without weights (`is_constant`): neither has a generator's size. All
+# others do, whatever their names.
 WITHOUT_GENERATOR = (MLM,)
 WITHOUT_ENCODER = (UNIFORM, UNIGRAM)
-# Generators whose encoders can share no more with the discriminator than all embeddings.
-_OWN_ENCODER = (TWO_TOWER, *WITHOUT_ENCODER)
+# Generators without an encoder made by a mode of sharing (`has_encoder`): of the modes, they
+# have only "none" and "embeddings".
+WITHOUT_SHARED_ENCODER = (TWO_TOWER, *WITHOUT_ENCODER)
 
 # The authors' flags, by ours.
 _SYNONYMS = {
@@ -161,13 +162,13 @@ def _check_combination(objective: str, generator: str, sharing: str) -> None:
             f"--generator_type={generator}: the Electric objective needs the probabilities of "
             "a two_tower generator"
         )
-    if generator in _OWN_ENCODER and sharing == SHARE_ALL:
+    if generator in WITHOUT_SHARED_ENCODER and sharing == SHARE_ALL:
         raise UserError(
             f"{generator_flag} cannot share all weights with the discriminator "
             "(--embedding_sharing=all, or --untied_generator=false)"
         )
     if sharing in (SHARE_TOKEN, SHARE_ES, SHARE_GDES) and (
-        objective in WITHOUT_GENERATOR or generator in _OWN_ENCODER
+        objective in WITHOUT_GENERATOR or generator in WITHOUT_SHARED_ENCODER
     ):
         raise UserError(
             f"--embedding_sharing={sharing} needs a masked_lm generator and a discriminator; "

@@ -34,7 +34,8 @@ class Generator(abc.ABC):
         tokens: token statistics; None if the model never samples.
 
     Attributes:
-        has_encoder: whether it has an encoder, subject to `--embedding_sharing`.
+        has_encoder: whether the mode of `--embedding_sharing` makes its encoder; two towers
+            are layers of their own.
         needs_counts: whether the tokens of the records must be counted.
         is_constant: whether it predicts the same at every position.
         layers: additional layers, by attribute name in the model.

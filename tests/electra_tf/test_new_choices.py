@@ -169,8 +169,9 @@ def test_what_has_no_generator_or_encoder_is_known_without_its_class():
         has_generator = choices.load(choices.OBJECTIVES, name).has_generator
         assert has_generator == (name not in choices.WITHOUT_GENERATOR)
     for name in choices.GENERATORS:
-        is_constant = choices.load(choices.GENERATORS, name).is_constant
-        assert is_constant == (name in choices.WITHOUT_ENCODER)
+        generator = choices.load(choices.GENERATORS, name)
+        assert generator.is_constant == (name in choices.WITHOUT_ENCODER)
+        assert generator.has_encoder == (name not in choices.WITHOUT_SHARED_ENCODER)
 
 
 def test_a_new_way_of_sharing_shares(add, make_config):
