@@ -17,7 +17,7 @@ from electra_tf.config.resumption import (
 )
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.config.trained_positions import warn_of_untrained_positions
-from electra_tf.masking.base import TokenStatistics, strategy_class, token_statistics
+from electra_tf.masking.base import TokenStatistics, masking_class, token_statistics
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.pretraining_optimizer import create_optimizer
@@ -179,7 +179,7 @@ def create_model(
     """
     counts = None
     generator_class = model_class(config).generator_class(config)
-    needs_counts = strategy_class(config).needs_counts or generator_class.needs_counts
+    needs_counts = masking_class(config).needs_counts or generator_class.needs_counts
     if token_counts is not None and needs_counts:
         counts = token_counts(config.vocab_size)
     if token_counts is None:

@@ -14,7 +14,7 @@ from electra_tf.config.phases import Stage
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.generators.base import Generator
 from electra_tf.generators.replacements import check_replacement, warn_of_unused_sampling
-from electra_tf.masking.base import check_masking_hparams, strategy_class
+from electra_tf.masking.base import masking_class, parse_masking_hparams
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
@@ -52,7 +52,7 @@ class Objective:
                 f"{of_config}: call electra_tf.model_builder.build_model"
             )
         cls.parse_hparams(config)
-        check_masking_hparams(config)
+        parse_masking_hparams(config)
         if cls.generator_types and config.generator_type not in cls.generator_types:
             raise UserError(
                 f"--objective={config.objective} needs --generator_type="
@@ -61,7 +61,7 @@ class Objective:
         generator = cls.generator_class(config)
         generator.check(config)
         check_replacement(config, generator, cls.has_generator, cls.needs_samples)
-        if strategy_class(config).learns and generator.is_constant:
+        if masking_class(config).learns and generator.is_constant:
             raise UserError(
                 f"--masking={config.masking} learns from the losses of a generator that reads "
                 f"the text, which --generator_type={config.generator_type} does not: use "

@@ -9,7 +9,7 @@ from electra_tf.config.phases import records_of_length
 from electra_tf.config.pretraining import EVAL_FLAG, TRAIN_FLAG, PretrainingConfig
 from electra_tf.config.resumption import DATA
 from electra_tf.config.saved_config import load_saved_config
-from electra_tf.masking.base import strategy_class
+from electra_tf.masking.base import masking_class
 from electra_tf.model_builder import model_class
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
@@ -65,7 +65,7 @@ def count_trained_tokens(config: PretrainingConfig, vocab_size: int) -> np.ndarr
             )
         return counts
     except UserError as error:
-        uses = [f"--masking={config.masking}"] if strategy_class(config).needs_counts else []
+        uses = [f"--masking={config.masking}"] if masking_class(config).needs_counts else []
         if model_class(config).generator_class(config).needs_counts:
             uses.append(f"--generator_type={config.generator_type}")
         raise UserError(

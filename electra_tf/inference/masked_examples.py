@@ -11,7 +11,7 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.masking.base import (
     MaskingStrategy,
     create_masking,
-    strategy_class,
+    masking_class,
     token_statistics,
 )
 from electra_tf.masking.masked_batch import mask_batch
@@ -55,7 +55,7 @@ def load_masking(
     Raises:
         UserError: the strategy is trained with the model, and the run has no checkpoint.
     """
-    chosen = strategy_class(config)
+    chosen = masking_class(config)
     if chosen.learns:
         device = create_strategy(config)
         model, _, _ = model_builder.load_model(config, vocabulary, device, token_counts)

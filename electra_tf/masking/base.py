@@ -130,7 +130,7 @@ class MaskingStrategy(abc.ABC):
         """
 
 
-def strategy_class(config: PretrainingConfig) -> type[MaskingStrategy]:
+def masking_class(config: PretrainingConfig) -> type[MaskingStrategy]:
     """Returns the class selected by `--masking`."""
     return choices.load(choices.MASKING, config.masking)
 
@@ -165,14 +165,14 @@ def create_masking(
     Raises:
         UserError: a hyperparameter is unknown to the strategy.
     """
-    return strategy_class(config)(check_masking_hparams(config), tokens)
+    return masking_class(config)(parse_masking_hparams(config), tokens)
 
 
-def check_masking_hparams(config: PretrainingConfig) -> object:
+def parse_masking_hparams(config: PretrainingConfig) -> object:
     """Returns the hyperparameters of the masking strategy of a configuration.
 
     Raises:
         UserError: a hyperparameter is unknown to the strategy.
     """
-    hparams_class = strategy_class(config).Hparams
+    hparams_class = masking_class(config).Hparams
     return parse_hparams(hparams_class, config.masking_hparams, "--masking_hparams")

@@ -17,7 +17,7 @@ import tensorflow as tf
 from electra_tf.config.choices import TWO_TOWER
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.generators.sampling import sampling_logits
-from electra_tf.masking.base import strategy_class
+from electra_tf.masking.base import masking_class
 from electra_tf.model.batch_types import PretrainingOutput, PretrainInputs
 from electra_tf.model.randomness import Randomness
 from electra_tf.model.schedules import mask_prob_of, temperature_of
@@ -50,7 +50,7 @@ class NoiseContrastiveCloze(PretrainingModel):
     def warn_of_unused(cls, config: PretrainingConfig) -> None:
         """Also warns of noise that is more likely at some tokens than the loss assumes."""
         super().warn_of_unused(config)
-        if not strategy_class(config).is_uniform:
+        if not masking_class(config).is_uniform:
             warn_once(
                 f"--masking={config.masking} draws noise more often at some tokens than at "
                 "others, but the loss of --objective=electric assumes the same rate at all: "

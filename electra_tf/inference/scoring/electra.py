@@ -24,7 +24,7 @@ from electra_tf.config.choices import ARGMAX
 from electra_tf.inference.scoring.config import ELECTRA
 from electra_tf.inference.scoring.masked import Cloze, MaskedScorer
 from electra_tf.inference.scoring.scorer import DiscriminatorScorer, TextScore
-from electra_tf.masking.base import strategy_class
+from electra_tf.masking.base import masking_class
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
@@ -131,7 +131,7 @@ def _check(model: PretrainingModel) -> None:
         return
     rate, most = 1 / (1 + ratio), config.max_predictions_per_seq
     cause = None
-    if not strategy_class(config).is_uniform:
+    if not masking_class(config).is_uniform:
         cause = f"--masking={config.masking}"
     elif config.masking_with_replacement:
         cause = "--masking_with_replacement, which masks fewer tokens"
