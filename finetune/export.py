@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf.config.distribution import on_one_device
+from electra_tf.config.saved_config import is_finetuned
 from electra_tf.config.trained_positions import warn_of_untrained_positions
 from electra_tf.inference.export.config import (
     ExportConfig,
@@ -99,4 +100,4 @@ def _restore_model(
     return model, checkpoints.latest, int(step.numpy())
 
 
-FINETUNED = ServableLoader(describes=lambda saved: "task_names" in saved, load=load_finetuned)
+FINETUNED = ServableLoader(describes=is_finetuned, load=load_finetuned)

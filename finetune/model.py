@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
+from electra_tf.interop.model_checkpoint import TASK_SCOPE
 from electra_tf.interop.variable_names import NamedVariable
 from electra_tf.model import metrics
 from electra_tf.model import randomness as model_randomness
@@ -15,13 +16,8 @@ from electra_tf.model.batch_types import LossTerm
 from electra_tf.model.encoder import Encoder
 from electra_tf.model.randomness import Randomness
 from electra_tf.util.errors import UserError
-from finetune.data.features import (
-    INPUT_IDS,
-    TASK_ID,
-    sequence_names,
-)
+from finetune.data.features import INPUT_IDS, TASK_ID, sequence_names
 
-TASK_SCOPE = "task_specific"
 # Loss term of all tasks together; the name of a task begins with a letter or digit.
 MEAN = "_mean"
 
@@ -148,10 +144,10 @@ def _check_variables(task_name: str, head: TaskHead) -> None:
                 "of the head"
             )
     for variable in head.variables:
-        if not variable.path.startswith(f"{TASK_SCOPE}/{task_name}/"):
+        if not variable.path.startswith(f"{TASK_SCOPE}{task_name}/"):
             raise ValueError(
                 f"the variable {variable.path} of the head of task {task_name} is not under "
-                f"{TASK_SCOPE}/{task_name}/: create its layer in "
+                f"{TASK_SCOPE}{task_name}/: create its layer in "
                 "`with keras.name_scope(self.name)`"
             )
 
@@ -185,7 +181,7 @@ class FinetuningModel(keras.Model):
             dtype=self.dtype_policy,
             name="electra",
         )
-        with keras.name_scope(TASK_SCOPE):
+        with keras.name_scope(TASK_SCOPE.removesuffix("/")):
             for task in tasks:
                 head = task.build_head(encoder_config, self.dtype_policy)
                 _check_variables(task.name, head)

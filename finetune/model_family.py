@@ -8,9 +8,10 @@ import keras
 import numpy as np
 
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.config.saved_config import SavedConfig
+from electra_tf.config.saved_config import SavedConfig, is_finetuned
 from electra_tf.interop.model_checkpoint import (
     LABELS,
+    TASK_SCOPE,
     TASKS,
     ModelCheckpoint,
     ModelDescription,
@@ -30,7 +31,7 @@ from finetune.config.saved_settings import (
     warn_of_unfinished,
 )
 from finetune.config.task_kinds import kind_of_task, kinds_by_name
-from finetune.model import TASK_SCOPE, FinetuningModel, TaskHead
+from finetune.model import FinetuningModel, TaskHead
 from finetune.tasks.registry import task_class
 
 
@@ -60,9 +61,8 @@ def saved_tasks(description: SavedConfig) -> list[SavedTask]:
     values = description.hyperparameters
     shapes: dict[str, dict[str, Sequence[int]]] = {name: {} for name in values["task_names"]}
     for path, shape in description.variables.items():
-        scope, _, rest = path.partition("/")
-        if scope == TASK_SCOPE:
-            name, _, variable = rest.partition("/")
+        if path.startswith(TASK_SCOPE):
+            name, _, variable = path.removeprefix(TASK_SCOPE).partition("/")
             shapes[name][variable] = shape
     return [SavedTask(name, _saved_kind(name, values), shapes[name]) for name in shapes]
 
@@ -87,7 +87,7 @@ class FinetuningFamily(NativeFamily):
 
     def describes(self, hyperparameters: Mapping[str, Any]) -> bool:
         """Returns whether there are tasks."""
-        return "task_names" in hyperparameters
+        return is_finetuned(hyperparameters)
 
     def read(self, path: str, saved: SavedConfig) -> ModelCheckpoint:
         """Returns a checkpoint; warns if the run that trained it has not finished."""
@@ -170,7 +170,7 @@ def _serving_length(checkpoint: ModelCheckpoint) -> dict[str, int]:
 
 def _head_arrays(checkpoint: ModelCheckpoint, task_name: str) -> dict[str, np.ndarray]:
     """Returns the weights of a head by names such as "dense/kernel"."""
-    scope = f"{TASK_SCOPE}/{task_name}/"
+    scope = f"{TASK_SCOPE}{task_name}/"
     return {name.removeprefix(scope): v for name, v in checkpoint.part(scope).items()}
 
 

@@ -50,6 +50,16 @@ class SavedConfig(NamedTuple):
     variables: dict[str, list[int]]
 
 
+def is_pretrained(saved: Mapping[str, Any]) -> bool:
+    """Returns whether hyperparameters are of a model of `run_pretraining.py`."""
+    return "electra_objective" in saved
+
+
+def is_finetuned(saved: Mapping[str, Any]) -> bool:
+    """Returns whether hyperparameters are of a model of `run_finetuning.py`, or an encoder."""
+    return "task_names" in saved
+
+
 def is_converted(saved: Mapping[str, Any]) -> bool:
     """Returns whether a pre-trained model was converted, and has not been trained here since.
 

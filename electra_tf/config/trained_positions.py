@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from electra_tf.config.saved_config import CONFIG_FILE, is_converted
+from electra_tf.config.saved_config import CONFIG_FILE, is_converted, is_pretrained
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_object
@@ -30,7 +30,7 @@ def trained_positions(saved: Mapping[str, Any]) -> int | None:
         saved: hyperparameters of its run.
     """
     longest, seen = 0, set()
-    while "electra_objective" in saved:
+    while is_pretrained(saved):
         used = positions_of_run(saved)
         if used is None:
             return None

@@ -17,7 +17,7 @@ from electra_tf.config.pretraining import (
     discriminator_config,
     generator_config,
 )
-from electra_tf.config.saved_config import CONVERTED, SavedConfig
+from electra_tf.config.saved_config import CONVERTED, SavedConfig, is_pretrained
 from electra_tf.interop.model_checkpoint import (
     GENERATOR_EMBEDDINGS,
     TOWER_EMBEDDINGS,
@@ -55,7 +55,7 @@ class PretrainingFamily(NativeFamily):
 
     def describes(self, hyperparameters: Mapping[str, Any]) -> bool:
         """Returns whether there is an objective."""
-        return "electra_objective" in hyperparameters
+        return is_pretrained(hyperparameters)
 
     def hyperparameters(self, checkpoint: ModelCheckpoint) -> dict[str, Any] | None:
         """Returns hyperparameters that describe the model.

@@ -12,11 +12,12 @@ import tensorflow as tf
 
 from electra_tf.config.encoder import default_embedding_size, encoder_config
 from electra_tf.interop.initialization import load_tf1_variables
+from electra_tf.interop.model_checkpoint import TASK_SCOPE
 from electra_tf.interop.variable_names import encoder_variables
 from electra_tf.model.encoder import Encoder
 from finetune.config.task_kinds import QA
 from finetune.data.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
-from finetune.model import TASK_SCOPE, HeadOutput
+from finetune.model import HeadOutput
 from finetune.tasks.qa.task import QATask
 from tests.reference.compare_outputs import TOLERANCE
 from tests.reference.model_checks import GRADIENT_FLOOR, GRADIENT_TOLERANCE
@@ -60,7 +61,7 @@ class _Model:
         self.name = name
         self.encoder = Encoder(shape, name="electra")
         task = QATask(self.config, name, None, v2=True, files={})
-        with keras.name_scope(TASK_SCOPE):
+        with keras.name_scope(TASK_SCOPE.removesuffix("/")):
             self.head = task.build_head(shape, self.encoder.dtype_policy)
         self.mapping = encoder_variables(self.encoder) + self.head.named_variables()
         self.report = load_tf1_variables(folder / "model.ckpt", self.mapping)
@@ -89,7 +90,7 @@ def _check_head(folder: pathlib.Path, recorded: dict, name: str) -> Iterator[Che
 
 def _check_variables(title: str, model: _Model, recorded: dict) -> CheckResult:
     comparison = Comparison(f"{title} variables")
-    scope = f"{TASK_SCOPE}/{model.name}/"
+    scope = f"{TASK_SCOPE}{model.name}/"
     theirs = {
         variable.removesuffix(":0"): tuple(shape)
         for variable, shape in recorded["variables"]

@@ -9,7 +9,7 @@ from electra_tf import model_builder
 from electra_tf.config.choices import ELECTRA_15
 from electra_tf.config.distribution import on_one_device
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
-from electra_tf.config.saved_config import is_converted
+from electra_tf.config.saved_config import is_converted, is_pretrained
 from electra_tf.config.trained_positions import warn_of_untrained_positions
 from electra_tf.inference.export.config import (
     GENERATOR,
@@ -198,6 +198,4 @@ def load_pretrained(
     return EmbeddingsServable(model.electra, tokenizer, length)
 
 
-PRETRAINED = ServableLoader(
-    describes=lambda saved: "electra_objective" in saved, load=load_pretrained
-)
+PRETRAINED = ServableLoader(describes=is_pretrained, load=load_pretrained)

@@ -8,8 +8,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from electra_tf.config.choices import ADVERSARIAL, UNIFORM, UNIGRAM
+from electra_tf.config.choices import ADVERSARIAL, WITHOUT_ENCODER
 from electra_tf.config.pretraining import default_max_predictions
+from electra_tf.config.saved_config import is_finetuned
 from electra_tf.training.monitoring.diagnoses import (
     RECORDS,
     Diagnosis,
@@ -45,7 +46,7 @@ def facts_of(
         num_train_steps: of fine-tuning, whose hyperparameters are epochs.
     """
     steps = num_train_steps or int(hyperparameters.get("num_train_steps") or 0)
-    if "task_names" in hyperparameters:
+    if is_finetuned(hyperparameters):
         share = hyperparameters.get("warmup_proportion") or 0.0
         return RunFacts(
             num_train_steps=steps,
@@ -56,7 +57,7 @@ def facts_of(
         num_train_steps=steps,
         num_warmup_steps=int(hyperparameters.get("num_warmup_steps") or 0),
         mask_prob=_lowest_masking_rate(hyperparameters),
-        generator_learns=hyperparameters.get("generator_type") not in (UNIFORM, UNIGRAM),
+        generator_learns=hyperparameters.get("generator_type") not in WITHOUT_ENCODER,
         is_adversarial=hyperparameters.get("objective") == ADVERSARIAL,
         gen_weight=hyperparameters.get("gen_weight", RunFacts.gen_weight),
         disc_weight=hyperparameters.get("disc_weight", RunFacts.disc_weight),
