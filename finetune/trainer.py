@@ -1,7 +1,6 @@
 """Trains and evaluates a model; trials and folds share compiled graphs."""
 
 import functools
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -12,16 +11,9 @@ import tensorflow as tf
 
 from electra_tf.config.nonfinite_fields import SKIP
 from electra_tf.config.saved_config import load_saved_config
-from electra_tf.training.checkpoints.best_checkpoint import BEST_FOLDER, BestCheckpoint
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.distribution.context import DistributionContext
-from electra_tf.training.loop import (
-    Evaluation,
-    Intervals,
-    Segment,
-    run_loop,
-    training_values,
-)
+from electra_tf.training.loop import Intervals, Segment, run_loop, training_values
 from electra_tf.training.monitoring.health import facts_of
 from electra_tf.training.monitoring.log import SilentLog, TrainLog
 from electra_tf.training.monitoring.run_info import (
@@ -45,6 +37,7 @@ from finetune.data.batches import (
     iterate_batches,
     plan_training_batches,
 )
+from finetune.dev_evaluations import DevEvaluations, Evaluate
 from finetune.initialization import (
     find_checkpoint,
     initial_digest,
@@ -123,7 +116,8 @@ class Trainer:
         keras.utils.set_random_seed(seed)
         with self._strategy.scope():
             fresh = self._fresh_model()
-        _copy(fresh.variables, self.model.variables)
+        for variable, value in zip(self.model.variables, fresh.variables, strict=True):
+            variable.assign(value)
         prefix = find_checkpoint(self._config)
         if prefix is not None:
             print_fn = discard if self._loaded_before else self._print_fn
@@ -149,7 +143,7 @@ class Trainer:
         num_train_steps: int,
         seed: int,
         model_dir: str,
-        evaluate: Callable[[], tuple[float, Mapping[str, float]]] | None,
+        evaluate: Evaluate | None,
         eval_steps: int,
         hyperparameters: Mapping[str, object],
     ) -> TrainedTrial:
@@ -172,10 +166,11 @@ class Trainer:
             PreemptedError: the run was preempted, after saving its last step.
         """
         config = self._config
-        evaluates = evaluate is not None
         training_steps, optimizer = self._compiled(num_train_steps)
         checkpoints = self._resume(model_dir, optimizer, hyperparameters)
-        best = self._best_checkpoint(model_dir, eval_steps if evaluates else None)
+        dev = DevEvaluations(
+            config, model_dir, self.model, self._step, self.workers, evaluate, eval_steps
+        )
         first_step = int(self._step.numpy())
         if 0 < first_step < num_train_steps and self.model.encoder_config.has_dropout:
             for line in describe_other_parts(model_dir, self._num_parts):
@@ -187,37 +182,42 @@ class Trainer:
 
         start = time.monotonic()
         # A run that was killed between its early stop and its end has stopped already.
-        had_stopped = first_step < num_train_steps and self._stops(best)
+        had_stopped = first_step < num_train_steps and dev.stops
         segments = self._segments(training_steps, table, plan, first_step, num_train_steps)
         result = run_loop(
             () if had_stopped else segments,
             step=self._step,
             num_train_steps=num_train_steps,
-            intervals=self._intervals(num_train_steps, eval_steps if evaluates else None),
+            intervals=Intervals(
+                host_loop=config.iterations_per_loop,
+                log=config.log_steps or min(MAX_LOG_STEPS, max(1, num_train_steps // 20)),
+                save=config.save_checkpoints_steps,
+                evaluate=dev.interval,
+            ),
             checkpoints=checkpoints,
             log=log,
             preemption=self._preemption,
             summarize=self._summarize,
             diverged=functools.partial(_diverged_error, skipping=config.on_nonfinite == SKIP),
-            evaluate=functools.partial(self._evaluate_dev, evaluate, best)
-            if evaluates
-            else None,
+            evaluate=None if evaluate is None else dev.evaluate,
             save_last=False,
         )
         seconds = training_seconds(earlier) + time.monotonic() - start
         for line in log.health():
             self._print_fn(line)
         if result.stopped_early or had_stopped:
-            since = "finite" if best.step is None else f"better since step {best.step}"
-            self._print_fn(f"Stopped early: no dev score was {since}.")
+            self._print_fn(dev.describe_stop())
 
-        steps, best_step = result.step, best.step if config.keep_best else None
+        steps = result.step
         if first_step < num_train_steps:
-            self._save_final_weights(checkpoints, best, num_train_steps)
+            dev.restore_best(self._print_fn)
+            # At the last step, which marks the run as finished.
+            self._step.assign(num_train_steps)
+            checkpoints.save()
         elif first_step == num_train_steps and config.early_stopping_patience is not None:
             # The run had finished and may have stopped early; its checkpoint has the last step.
-            steps = best.last_evaluated or steps
-        return TrainedTrial(steps, best_step, seconds)
+            steps = dev.last_step or steps
+        return TrainedTrial(steps, dev.best_step, seconds)
 
     @functools.cached_property
     def initial_digest(self) -> str | None:
@@ -347,53 +347,7 @@ class Trainer:
     ) -> Iterator[Segment]:
         """Yields the one segment of a run; reading begins when it is requested."""
         batches = iterate_batches(self._strategy, table, plan, first_step)
-        lengths = plan.distinct_lengths
-        yield Segment(num_train_steps, training_steps, batches, lengths=lengths)
-
-    def _intervals(self, num_train_steps: int, eval_steps: int | None) -> Intervals:
-        config = self._config
-        return Intervals(
-            host_loop=config.iterations_per_loop,
-            log=config.log_steps or min(MAX_LOG_STEPS, max(1, num_train_steps // 20)),
-            save=config.save_checkpoints_steps,
-            evaluate=eval_steps,
-        )
-
-    def _best_checkpoint(self, model_dir: str, first_evaluation: int | None) -> BestCheckpoint:
-        return BestCheckpoint(
-            os.path.join(model_dir, BEST_FOLDER),
-            self.model,
-            self._step,
-            self.workers,
-            keeps_weights=self._config.keep_best,
-            first_evaluation=first_evaluation,
-        )
-
-    def _evaluate_dev(
-        self,
-        evaluate: Callable[[], tuple[float, Mapping[str, float]]],
-        best: BestCheckpoint,
-    ) -> Evaluation:
-        """Evaluates as `train` was told to, and decides whether to stop early."""
-        value, values = evaluate()
-        best.update(value)
-        return Evaluation(values, _shown(values), self._stops(best))
-
-    def _stops(self, best: BestCheckpoint) -> bool:
-        """Whether the evaluations so far end the training early."""
-        patience = self._config.early_stopping_patience or np.inf
-        return best.evaluations_since_best >= patience
-
-    def _save_final_weights(
-        self, checkpoints: CheckpointDirectory, best: BestCheckpoint, num_train_steps: int
-    ) -> None:
-        """Saves the weights to keep at the last step, which marks the run as finished."""
-        if best.step is not None and self._config.keep_best:
-            best.restore()
-        elif self._config.keep_best:
-            self._print_fn("No dev score was finite: the last weights are kept.")
-        self._step.assign(num_train_steps)
-        checkpoints.save()
+        yield Segment(num_train_steps, training_steps, batches, lengths=plan.distinct_lengths)
 
     def _open_log(
         self,
@@ -436,15 +390,6 @@ class Trainer:
         values = training_values(sums, self._optimizer)
         values["loss"] = values.pop(f"{MEAN}_loss")  # per example, not per batch
         return values
-
-
-def _copy(sources: Sequence[keras.Variable], targets: Sequence[keras.Variable]) -> None:
-    for source, target in zip(sources, targets, strict=True):
-        target.assign(source)
-
-
-def _shown(values: Mapping[str, float]) -> str:
-    return "  ".join(f"{name} {value:.4g}" for name, value in values.items())
 
 
 def _diverged_error(

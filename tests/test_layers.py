@@ -48,7 +48,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "finetune.authors_tasks",
         "finetune.export",
     ),
-    ("finetune.initialization", "finetune.optimizer"),
+    ("finetune.dev_evaluations", "finetune.initialization", "finetune.optimizer"),
     ("finetune.trainer",),
     ("finetune.prediction_files",),
     ("finetune.trials",),
