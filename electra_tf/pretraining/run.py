@@ -72,8 +72,11 @@ from electra_tf.training.distribution.context import (
 from electra_tf.training.distribution.gpus import prepare_kernels
 from electra_tf.training.loop import Intervals, run_loop, training_values
 from electra_tf.training.monitoring.log import SilentLog, TrainLog, format_metrics
-from electra_tf.training.monitoring.run_info import DATA as DATA_STATISTICS
-from electra_tf.training.monitoring.run_info import describe_other_parts, read_run_info
+from electra_tf.training.monitoring.run_info import (
+    DATA_STATISTICS,
+    describe_other_parts,
+    read_run_info,
+)
 from electra_tf.training.monitoring.trackers import check_trackers
 from electra_tf.training.nonfinite import describe_terms
 from electra_tf.training.starts import limited_starts

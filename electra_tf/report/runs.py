@@ -10,7 +10,7 @@ from electra_tf.config.saved_config import load_saved_config
 from electra_tf.training.monitoring.diagnoses import RunFacts
 from electra_tf.training.monitoring.health import diagnose, facts_of, is_judged
 from electra_tf.training.monitoring.run_info import (
-    DATA,
+    DATA_STATISTICS,
     ENVIRONMENT,
     LOG_FILE,
     read_log,
@@ -125,5 +125,5 @@ def facts_of_run(
     """Returns what the diagnoses need to know about the run of a folder."""
     last = max((record["step"] for record in records), default=0)
     steps = None if settings.get("num_train_steps") else last
-    data = read_run_info(folder).get(DATA, {})
+    data = read_run_info(folder).get(DATA_STATISTICS, {})
     return facts_of(settings, num_train_steps=steps, **data)

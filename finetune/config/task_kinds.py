@@ -192,10 +192,10 @@ def kinds_by_name() -> dict[str, TaskKind]:
 
 
 def built_in_kinds() -> dict[str, TaskKind]:
-    """Returns the kind of each of the authors' tasks."""
+    """Returns the kind of each built-in task."""
     return {task: kind for kind in KINDS for task in kind.built_in}
 
 
 def kind_of_task(task_name: str) -> str:
-    """Returns the kind of one of the authors' tasks; "classification" for unknown names."""
+    """Returns the kind of a built-in task by name; "classification" for other names."""
     return built_in_kinds().get(task_name, CLASSIFICATION).name

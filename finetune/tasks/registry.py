@@ -121,7 +121,7 @@ def custom_specs(config: FinetuningConfig) -> dict[str, TaskSpec]:
 
 
 def make_built_in_task(config: FinetuningConfig, name: str, tokenizer: CachedTokenizer) -> Task:
-    """Returns one of the authors' tasks."""
+    """Returns a built-in task."""
     kind = built_in_kinds()[name]
     return pkgutil.resolve_name(kind.make_built_in)(config, name, tokenizer)
 

@@ -22,7 +22,7 @@ LOG_FILE = "train_log.jsonl"
 SENTENCES_FILE = "sentences.jsonl"
 RUN_INFO_FILE = "run_info.json"
 # Keys of the file.
-ENVIRONMENT, DATA = "environment", "data"
+ENVIRONMENT, DATA_STATISTICS = "environment", "data"
 # In the environment: into how many parts a batch is divided, which dropout depends on.
 PARTS = "parts of a batch"
 # Statistics of the data.
@@ -51,7 +51,7 @@ def write_run_info(
     """
     path = os.path.join(model_dir, RUN_INFO_FILE)
     if data is None:
-        data = read_run_info(model_dir).get(DATA, {})
+        data = read_run_info(model_dir).get(DATA_STATISTICS, {})
     environment = {
         "Python": platform.python_version(),
         **{name: importlib.metadata.version(name) for name in _PACKAGES},
@@ -60,7 +60,7 @@ def write_run_info(
         "devices": ", ".join(devices),
         **({} if num_parts is None else {PARTS: num_parts}),
     }
-    write_atomically(path, to_json({ENVIRONMENT: environment, DATA: dict(data)}))
+    write_atomically(path, to_json({ENVIRONMENT: environment, DATA_STATISTICS: dict(data)}))
 
 
 def read_run_info(model_dir: str | os.PathLike) -> dict[str, Any]:
@@ -71,14 +71,17 @@ def read_run_info(model_dir: str | os.PathLike) -> dict[str, Any]:
     """
     path = os.path.join(model_dir, RUN_INFO_FILE)
     try:
-        content = {**read_json(path), **{n: read_object(path, n) for n in (ENVIRONMENT, DATA)}}
-        data = {name: v for name, v in content[DATA].items() if name in STATISTICS}
+        content = {
+            **read_json(path),
+            **{n: read_object(path, n) for n in (ENVIRONMENT, DATA_STATISTICS)},
+        }
+        data = {name: v for name, v in content[DATA_STATISTICS].items() if name in STATISTICS}
         for name, value in data.items():
             if not is_number(value):
                 raise UserError(f"{path}: {name} must be a number, not {value!r:.80}")
     except UserError as error:
         raise UserError(f"{error}. Remove the file: a resumed run recreates it") from error
-    return {**content, DATA: data}
+    return {**content, DATA_STATISTICS: data}
 
 
 def describe_other_parts(model_dir: str, num_parts: int) -> list[str]:

@@ -275,7 +275,7 @@ _TASKS = {
 def make_tagging_task(
     config: FinetuningConfig, name: str, tokenizer: CachedTokenizer
 ) -> TaggingTask:
-    """Returns one of the authors' tasks, with the labels of all its files.
+    """Returns a built-in task, with the labels of all its files.
 
     Raises:
         UserError: a file is missing or malformed.

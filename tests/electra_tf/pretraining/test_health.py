@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.training.monitoring.run_info import (
-    DATA,
+    DATA_STATISTICS,
     ENVIRONMENT,
     LOG_FILE,
     read_log,
@@ -24,7 +24,7 @@ def test_a_run_that_learns_nothing_is_told_so(make_config, capsys, unfused):
         num_train_steps=12, num_warmup_steps=0, learning_rate=1e-9, train_batch_size=32
     )
     pretraining_runs.train(config, lines.append)
-    data = read_run_info(config.model_dir)[DATA]
+    data = read_run_info(config.model_dir)[DATA_STATISTICS]
     assert 1 / 40 < data["unigram_accuracy"] < 0.1
     assert data["unknown_share"] == 0
     assert "tensorflow" in read_run_info(config.model_dir)[ENVIRONMENT]
