@@ -1,10 +1,10 @@
 """What checkpoints of each objective, generator and way of sharing hold, and in what order.
 
-`checkpoint_layout.json` was written before the objectives became subclasses of the model.
-Checkpoints of that time can be read as long as it is met: the keys and shapes are those of the
-file, and the order of the trained variables is that of the optimizer's moments. The means of
-the initial weights tell in what order the layers draw their seeds, and from what distribution
-(see `tests/electra_tf/test_initial_weights.py`).
+Checkpoints of earlier versions can be read as long as `checkpoint_layout.json` is met: the keys
+and shapes are those of the file, and the order of the trained variables is that of the
+optimizer's moments. The means of the initial weights tell in what order the layers draw their
+seeds, and from what distribution (see `tests/electra_tf/test_initial_weights.py`). The entry of
+a new case is what `describe` returns.
 """
 
 import json
