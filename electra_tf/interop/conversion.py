@@ -26,7 +26,7 @@ from electra_tf.interop.model_checkpoint import (
     TaskDescription,
     containing_folder,
 )
-from electra_tf.text.tokenizer_description import SETTINGS, tokenizer_settings
+from electra_tf.text.tokenizer_description import TOKENIZER_SETTINGS, tokenizer_settings
 from electra_tf.text.vocabulary import (
     UNUSED_TOKEN,
     VOCAB_FILE,
@@ -280,7 +280,7 @@ def _with_tokenizer(
     found = source_format.settings(config.source, needs_vocabulary=False) or {}
     own_vocabulary = os.path.join(containing_folder(config.source), VOCAB_FILE)
     vocab_file = config.vocab_file or found.get("vocab_file", own_vocabulary)
-    given = {name: getattr(config, name) for name in SETTINGS}
+    given = {name: getattr(config, name) for name in TOKENIZER_SETTINGS}
     if config.strip_accents and config.do_lower_case is False:
         warn_once(
             "--strip_accents has no effect with --do_lower_case=false: accents are only "
@@ -295,7 +295,7 @@ def _with_tokenizer(
             description, **settings, hyperparameters=hyperparameters
         )
         return dataclasses.replace(checkpoint, description=described)
-    recorded = {name: getattr(description, name) for name in SETTINGS}
+    recorded = {name: getattr(description, name) for name in TOKENIZER_SETTINGS}
     for name, value in given.items():
         if value not in (None, recorded[name]):
             raise UserError(
@@ -303,7 +303,9 @@ def _with_tokenizer(
                 f"{json.dumps(recorded[name])}: omit the flag"
             )
     tokenizer_settings(
-        recorded, vocab_file, flags={name: f"{name} of {FROM_FLAG}" for name in SETTINGS}
+        recorded,
+        vocab_file,
+        flags={name: f"{name} of {FROM_FLAG}" for name in TOKENIZER_SETTINGS},
     )
     return checkpoint
 

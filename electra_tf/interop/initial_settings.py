@@ -17,7 +17,7 @@ from electra_tf.interop.formats import (
 )
 from electra_tf.interop.native_format import NativeFormat
 from electra_tf.text.tokenizer_description import (
-    SETTINGS,
+    TOKENIZER_SETTINGS,
     check_recorded_vocabulary,
     huggingface_settings,
     tokenizer_settings,
@@ -71,7 +71,7 @@ def _warn_of_other_tokenizer(
     is_of_source = os.path.dirname(os.path.abspath(vocab_file)) == os.path.abspath(source)
     if vocab_file and is_of_source and huggingface_settings(vocab_file):
         return
-    for name in SETTINGS:
+    for name in TOKENIZER_SETTINGS:
         if name == "strip_accents" and not saved.get("do_lower_case", True):
             continue  # it has no effect
         if name in given and name in saved and given[name] != saved[name]:

@@ -22,7 +22,7 @@ from electra_tf.config.encoder import (
 )
 from electra_tf.config.saved_config import SavedConfig
 from electra_tf.config.trained_positions import TRAINED_POSITIONS
-from electra_tf.text.tokenizer_description import SETTINGS
+from electra_tf.text.tokenizer_description import TOKENIZER_SETTINGS
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_plain_name
 
@@ -148,7 +148,7 @@ class ModelDescription:
         """Returns all that is known: not settings of the tokenizer that are only assumed."""
         values = self.model_settings() | self.training_settings()
         if not self.tokenizer_recorded:
-            for name in SETTINGS:
+            for name in TOKENIZER_SETTINGS:
                 del values[name]
         return values
 

@@ -21,7 +21,7 @@ from electra_tf.util.paths import AnyPath, as_path
 
 HUGGINGFACE_FILE = "tokenizer_config.json"
 DESCRIPTION_SUFFIX = ".tokenizer.json"
-SETTINGS = ("do_lower_case", "strip_accents")
+TOKENIZER_SETTINGS = ("do_lower_case", "strip_accents")
 # Vocabularies of lowercased text have none; KoELECTRA's, which is cased, has 1.2 % of them.
 _MAX_LOST = 0.005
 # Text in the language of its vocabulary has far fewer.
@@ -154,7 +154,7 @@ def tokenizer_settings(
         UserError: the vocabulary is not that of the model, or a setting contradicts a
             description.
     """
-    flags = {name: f"--{name}" for name in SETTINGS} | dict(flags or {})
+    flags = {name: f"--{name}" for name in TOKENIZER_SETTINGS} | dict(flags or {})
     described = None
     if model_vocab_file is not None:
         described = load_tokenizer_description(model_vocab_file)
@@ -167,15 +167,19 @@ def tokenizer_settings(
             _warn_of_other_tokens(vocab_file, model_vocab_file)
     source = description_file(model_vocab_file if described else vocab_file)
     described = described or load_tokenizer_description(vocab_file)
-    values = {name: True if given.get(name) is None else given[name] for name in SETTINGS}
+    values = {
+        name: True if given.get(name) is None else given[name] for name in TOKENIZER_SETTINGS
+    }
     if described is None:
         if _warn_of_huggingface_settings(vocab_file, values, flags):
             return values
         # Without lowercasing, nothing is lost.
-        assumed = [n for n in SETTINGS if given.get(n) is None and values["do_lower_case"]]
+        assumed = [
+            n for n in TOKENIZER_SETTINGS if given.get(n) is None and values["do_lower_case"]
+        ]
         _warn_of_lost_entries(vocab_file, assumed, flags)
         return values
-    for name in SETTINGS:
+    for name in TOKENIZER_SETTINGS:
         expected = getattr(described, name)
         # Stripping accents has no effect without lowercasing.
         counts = name != "strip_accents" or described.do_lower_case
@@ -256,7 +260,7 @@ def huggingface_settings(vocab_file: str | os.PathLike) -> dict[str, bool]:
     """
     path = as_path(vocab_file).with_name(HUGGINGFACE_FILE)
     content = read_json(path)
-    if all(content.get(name) is None for name in SETTINGS):
+    if all(content.get(name) is None for name in TOKENIZER_SETTINGS):
         return {}
     lower = read_switch(content, "do_lower_case", True, str(path))
     # By default, accents are stripped from lowercased text; without lowercasing, never here.

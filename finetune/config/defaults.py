@@ -7,7 +7,7 @@ from typing import Any
 from electra_tf.config.encoder import EncoderConfig, debug_overrides, encoder_settings
 from electra_tf.interop.formats import resolve_checkpoint, saved_hyperparameters
 from electra_tf.text.tokenizer_description import (
-    SETTINGS,
+    TOKENIZER_SETTINGS,
     check_recorded_vocabulary,
     tokenizer_settings,
 )
@@ -111,7 +111,7 @@ def model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
         or EncoderConfig.vocab_size,
     }
     settings |= tokenizer_settings(
-        {name: given.get(name, saved.get(name)) for name in SETTINGS},
+        {name: given.get(name, saved.get(name)) for name in TOKENIZER_SETTINGS},
         vocab_file,
         model_vocab_file=saved.get("vocab_file") if checkpoint != RANDOM_INIT else None,
     )

@@ -14,7 +14,7 @@ from electra_tf.config.recorded_settings import (
     influences,
     settings_digest,
 )
-from electra_tf.text.tokenizer_description import SETTINGS
+from electra_tf.text.tokenizer_description import TOKENIZER_SETTINGS
 from electra_tf.util.errors import UserError
 from finetune.config.custom_task_fields import reading_settings
 from finetune.config.finetuning import FinetuningConfig
@@ -108,7 +108,7 @@ def tokenization(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
 
     Accents are stripped from lower case only.
     """
-    values = {name: hyperparameters.get(name) for name in SETTINGS}
+    values = {name: hyperparameters.get(name) for name in TOKENIZER_SETTINGS}
     if values["do_lower_case"] is False:
         del values["strip_accents"]
     return {name: value for name, value in values.items() if value is not None}

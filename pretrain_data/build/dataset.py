@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 
-from electra_tf.text.tokenizer_description import SETTINGS, tokenizer_settings
+from electra_tf.text.tokenizer_description import TOKENIZER_SETTINGS, tokenizer_settings
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
@@ -86,7 +86,7 @@ def build_pretraining_data(
     if config.is_openwebtext:
         vocab_flag = output_flag = "--data-dir"
     vocabulary = load_vocabulary(config.vocab_file, vocab_flag)
-    given = {name: getattr(config, name) for name in SETTINGS}
+    given = {name: getattr(config, name) for name in TOKENIZER_SETTINGS}
     settings = tokenizer_settings(given, config.vocab_file, flags=_TOKENIZER_FLAGS)
     config = dataclasses.replace(config, **settings)
     parts, unreadable = _find_parts(config, print_fn)

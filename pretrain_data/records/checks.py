@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from electra_tf.text.framing import INPUT_IDS
-from electra_tf.text.tokenizer_description import SETTINGS, TokenizerDescription
+from electra_tf.text.tokenizer_description import TOKENIZER_SETTINGS, TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.errors import UserError
 from pretrain_data.records.bad_records import (
@@ -83,7 +83,7 @@ def check_records(
         if manifest is None:
             continue
         built_with = manifest.tokenizer_description
-        for name in SETTINGS:
+        for name in TOKENIZER_SETTINGS:
             if getattr(built_with, name) != getattr(tokenizer, name):
                 ours, theirs = (
                     str(getattr(each, name)).lower() for each in (tokenizer, built_with)

@@ -20,7 +20,7 @@ from electra_tf.inference.export.saved_model import (
 from electra_tf.inference.export.servable import DESCRIPTION_FILE, TOKENIZER_FILE
 from electra_tf.inference.web_demo.models import ExportedModel
 from electra_tf.text.tokenizer_description import (
-    SETTINGS,
+    TOKENIZER_SETTINGS,
     TokenizerDescription,
     tokenizer_settings,
 )
@@ -96,7 +96,7 @@ def _resume_run(folder: pathlib.Path) -> Any:
     description = load_saved_config(model)
     saved = description.hyperparameters
     vocabulary = load_vocabulary(model / "vocab.txt")
-    given = {name: saved[name] for name in SETTINGS}
+    given = {name: saved[name] for name in TOKENIZER_SETTINGS}
     settings = tokenizer_settings(given, vocabulary.path)
     found = repr((changes, description, settings, vocabulary.sha256))
     return found.replace(str(folder), "")

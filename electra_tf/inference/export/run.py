@@ -20,7 +20,7 @@ from electra_tf.inference.export.config import (
     is_version,
 )
 from electra_tf.inference.export.servable import Servable, ServableLoader
-from electra_tf.text.tokenizer_description import SETTINGS, tokenizer_settings
+from electra_tf.text.tokenizer_description import TOKENIZER_SETTINGS, tokenizer_settings
 from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.training.checkpoints.authors_files import refuse_authors_checkpoint
 from electra_tf.util.console import warn_once
@@ -179,8 +179,8 @@ def load_servable(
         "model_dir": config.model_dir,
         "vocab_file": os.path.join(config.model_dir, VOCAB_FILE),
     }
-    settings = {name: saved.get(name) for name in SETTINGS}
-    flags = {name: f"{name} of {CONFIG_FILE}" for name in SETTINGS}
+    settings = {name: saved.get(name) for name in TOKENIZER_SETTINGS}
+    flags = {name: f"{name} of {CONFIG_FILE}" for name in TOKENIZER_SETTINGS}
     saved |= tokenizer_settings(settings, saved["vocab_file"], flags=flags)
     if config.precision or config.format != SAVED_MODEL:
         saved["precision"] = config.precision or FLOAT32

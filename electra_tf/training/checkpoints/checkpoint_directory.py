@@ -15,7 +15,7 @@ from electra_tf.config.saved_config import (
     load_saved_config,
 )
 from electra_tf.text.tokenizer_description import (
-    SETTINGS,
+    TOKENIZER_SETTINGS,
     TokenizerDescription,
     hash_vocabulary,
     write_tokenizer_description,
@@ -186,7 +186,7 @@ class CheckpointDirectory:
             return
         tokenizer = TokenizerDescription(
             vocab_sha256=hash_vocabulary(vocab_file) or "",
-            **{name: bool(hyperparameters.get(name, True)) for name in SETTINGS},
+            **{name: bool(hyperparameters.get(name, True)) for name in TOKENIZER_SETTINGS},
         )
         description = {
             VERSION: CONFIG_VERSION,
