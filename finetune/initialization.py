@@ -15,9 +15,8 @@ from electra_tf.interop.initialization import (
     load_variables,
     read_initial,
 )
-from electra_tf.interop.model_checkpoint import ModelCheckpoint
+from electra_tf.interop.model_checkpoint import ENCODER_SCOPE, ModelCheckpoint
 from electra_tf.interop.native_models import saved_encoder
-from electra_tf.interop.variable_names import ENCODER_SCOPE
 from electra_tf.model.encoder import Encoder
 from electra_tf.util.errors import UserError
 from finetune.config.defaults import RANDOM_INIT
@@ -25,7 +24,7 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.model import FinetuningModel
 from finetune.model_family import FINETUNING, finetuned_variables
 
-_POSITIONS = f"{ENCODER_SCOPE}/embeddings/position_embeddings"
+_POSITIONS = f"{ENCODER_SCOPE}embeddings/position_embeddings"
 
 
 def find_checkpoint(config: FinetuningConfig) -> str | None:

@@ -3,13 +3,13 @@
 import dataclasses
 
 from electra_tf.interop.model_checkpoint import (
+    ENCODER_SCOPE,
     GENERATOR_EMBEDDINGS,
     SLOTS,
     ModelCheckpoint,
 )
 from electra_tf.interop.variable_names import (
-    ENCODER_SCOPE,
-    GENERATOR_SCOPE,
+    GENERATOR_NAME,
     NamedVariable,
     check_arrays,
     discriminator_head_variables,
@@ -42,7 +42,7 @@ def without_unknown_arrays(
     unknown = [
         name
         for name in checkpoint.arrays
-        if name.startswith(f"{ENCODER_SCOPE}/") and name not in known
+        if name.startswith(ENCODER_SCOPE) and name not in known
     ]
     kept = {name: value for name, value in checkpoint.arrays.items() if name not in unknown}
     return dataclasses.replace(checkpoint, arrays=kept), sorted(unknown)
@@ -61,7 +61,7 @@ def _variables(checkpoint: ModelCheckpoint) -> list[NamedVariable]:
             shape = description.generator
             # Some of them, or all, can be the discriminator's.
             has_own = f"{GENERATOR_EMBEDDINGS}word_embeddings" in checkpoint.arrays
-            mapping += encoder_variables(Encoder(shape), GENERATOR_SCOPE, embeddings=has_own)
+            mapping += encoder_variables(Encoder(shape), GENERATOR_NAME, embeddings=has_own)
         head = MaskedLMHead(shape, shape.embedding_size)
         mapping += masked_lm_head_variables(head, "generator_predictions")
     return mapping

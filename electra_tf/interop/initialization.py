@@ -11,13 +11,12 @@ import tensorflow as tf
 
 from electra_tf.config.encoder import GELUS, NOT_IN_SHAPES, EncoderConfig
 from electra_tf.interop.formats import INIT_FLAG, find_format, make_format
-from electra_tf.interop.model_checkpoint import ModelCheckpoint
+from electra_tf.interop.model_checkpoint import ENCODER_SCOPE, ModelCheckpoint
 from electra_tf.interop.moments import slot_variables
 from electra_tf.interop.native_models import ENCODER_ONLY, PRETRAINING
 from electra_tf.interop.tf1_format import read_tf1_arrays
 from electra_tf.interop.variable_names import (
-    ENCODER_SCOPE,
-    GENERATOR_SCOPES,
+    GENERATOR_NAMES,
     LoadReport,
     NamedVariable,
     assign_arrays,
@@ -94,8 +93,8 @@ def _copies_of_shared(
     for entry in mapping:
         for name in entry.names:
             scope, _, rest = name.partition(f"/{_EMBEDDINGS}/")
-            array = checkpoint.arrays.get(f"{ENCODER_SCOPE}/{_EMBEDDINGS}/{rest}")
-            if scope not in GENERATOR_SCOPES or not checkpoint.part(f"{scope}/"):
+            array = checkpoint.arrays.get(f"{ENCODER_SCOPE}{_EMBEDDINGS}/{rest}")
+            if scope not in GENERATOR_NAMES or not checkpoint.part(f"{scope}/"):
                 continue
             if name in checkpoint.arrays or array is None or array.shape != entry.part_shape:
                 continue
@@ -122,7 +121,7 @@ def load_variables(
     """
     mapping = list(mapping)
     names = {name for entry in mapping for name in entry.names}
-    beyond = [name for name in checkpoint.part(f"{ENCODER_SCOPE}/") if name not in names]
+    beyond = [name for name in checkpoint.part(ENCODER_SCOPE) if name not in names]
     if beyond:
         raise UserError(
             f"{flag}: the encoder of {path} is larger than the configured one. Remove "
@@ -238,7 +237,7 @@ def encoder_digest(checkpoint: ModelCheckpoint) -> str:
     It is the same in every format that has the weights unchanged.
     """
     digest = hashlib.sha256()
-    for name, value in sorted(checkpoint.part(f"{ENCODER_SCOPE}/").items()):
+    for name, value in sorted(checkpoint.part(ENCODER_SCOPE).items()):
         digest.update(f"{name} {value.shape} {value.dtype}\n".encode())
         digest.update(np.ascontiguousarray(value).tobytes())
     return digest.hexdigest()

@@ -15,6 +15,7 @@ from electra_tf.config.encoder import GELUS, EncoderConfig
 from electra_tf.config.trained_positions import untrained_positions_notes
 from electra_tf.interop.huggingface.format import PAIR
 from electra_tf.interop.model_checkpoint import (
+    ENCODER_SCOPE,
     CheckpointFormat,
     ModelCheckpoint,
     ModelDescription,
@@ -27,7 +28,6 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import read_json, read_object, read_switch, write_atomically
 
-ENCODER = "electra/"
 POOLER = "pooled_dense/"
 # Paths of KerasHub's variables, and the authors' names.
 _EMBEDDINGS = {
@@ -142,7 +142,7 @@ class KerasHubFormat(CheckpointFormat):
                 f"KerasHub's ElectraBackbone computes GELU, but this model has hidden_act "
                 f"{encoder.hidden_act}"
             )
-        ours = [name for name in checkpoint.weights if name.startswith(ENCODER)]
+        ours = [name for name in checkpoint.weights if name.startswith(ENCODER_SCOPE)]
         lost = set(ours).difference(name for _, name, _ in _names(encoder))
         if lost:
             raise UserError(
@@ -196,7 +196,7 @@ def _notes(checkpoint: ModelCheckpoint) -> list[str]:
         checkpoint.description.hyperparameters, encoder.max_position_embeddings
     )
     notes += counted_by_scope(
-        name for name in checkpoint.weights if not name.startswith(ENCODER)
+        name for name in checkpoint.weights if not name.startswith(ENCODER_SCOPE)
     )
     if checkpoint.slots:
         notes.append(f"{len(checkpoint.slots)} optimizer moments")

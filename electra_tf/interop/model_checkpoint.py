@@ -26,6 +26,8 @@ from electra_tf.text.tokenizer_description import TOKENIZER_SETTINGS
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_plain_name
 
+# Beginnings of the names of arrays.
+ENCODER_SCOPE = "electra/"
 DISCRIMINATOR_HEAD = "discriminator_predictions/"
 GENERATOR_HEAD = "generator_predictions/"
 GENERATOR_SCOPE = "generator/"

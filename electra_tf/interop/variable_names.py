@@ -17,10 +17,9 @@ from electra_tf.model.layers import LayerNorm, Linear, TransformerLayer
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 
-ENCODER_SCOPE = "electra"
-GENERATOR_SCOPE = "generator"
-# Scopes of the generator's encoders: one, or two towers.
-GENERATOR_SCOPES = (GENERATOR_SCOPE, f"{GENERATOR_SCOPE}_ltr", f"{GENERATOR_SCOPE}_rtl")
+ENCODER_NAME, GENERATOR_NAME = "electra", "generator"
+# The generator's encoders: one, or two towers.
+GENERATOR_NAMES = (GENERATOR_NAME, f"{GENERATOR_NAME}_ltr", f"{GENERATOR_NAME}_rtl")
 # Order of the parts along the last axis of our fused kernel.
 QKV = ("query", "key", "value")
 _NAMES_SHOWN = 8
@@ -92,16 +91,16 @@ def named_variables(model: PretrainingModel | Encoder) -> list[NamedVariable]:
     mapping: list[NamedVariable] = []
     if isinstance(model.electra.embeddings, DisentangledEmbeddings):
         # Differences can be assigned once their base is.
-        mapping += encoder_variables(model.generator, GENERATOR_SCOPE)
+        mapping += encoder_variables(model.generator, GENERATOR_NAME)
     mapping += encoder_variables(model.electra)
     if model.generator is not None:
-        mapping += encoder_variables(model.generator, GENERATOR_SCOPE)
+        mapping += encoder_variables(model.generator, GENERATOR_NAME)
         mapping += masked_lm_head_variables(
             model.generator_predictions, "generator_predictions"
         )
     if model.two_tower is not None:
         towers = model.two_tower.ltr, model.two_tower.rtl
-        for tower, scope in zip(towers, GENERATOR_SCOPES[1:], strict=True):
+        for tower, scope in zip(towers, GENERATOR_NAMES[1:], strict=True):
             mapping += encoder_variables(tower, scope)
         mapping += masked_lm_head_variables(model.two_tower.head, "cloze_predictions")
     if model.has_discriminator:
@@ -120,7 +119,7 @@ def named_variables(model: PretrainingModel | Encoder) -> list[NamedVariable]:
 
 
 def encoder_variables(
-    encoder: Encoder, scope: str = ENCODER_SCOPE, *, embeddings: bool = True
+    encoder: Encoder, scope: str = ENCODER_NAME, *, embeddings: bool = True
 ) -> list[NamedVariable]:
     """Returns the mapping of an encoder's variables.
 

@@ -48,6 +48,7 @@ from electra_tf.interop.huggingface.tokenizer_files import (
 from electra_tf.interop.huggingface.weight_files import WEIGHTS_FILE, read_weights
 from electra_tf.interop.model_checkpoint import (
     DISCRIMINATOR_HEAD,
+    ENCODER_SCOPE,
     GENERATOR_HEAD,
     GENERATOR_SCOPE,
     TASK_SCOPE,
@@ -68,7 +69,6 @@ _PAIR_FOLDERS = DISCRIMINATOR_FOLDER, GENERATOR_FOLDER = "discriminator", "gener
 PAIR = tuple(os.path.join(folder, CONFIG_FILE) for folder in _PAIR_FOLDERS)
 # Beside the generator, of an encoder without the discriminator's head.
 ENCODER_FOLDER = "encoder"
-ENCODER = "electra/"
 EMBEDDINGS = "electra/embeddings/"
 # Types of weights. Other numbers stand for weights only together with scales or a table.
 _WEIGHT_TYPES = ("float16", "bfloat16", "float32", "float64")
@@ -227,7 +227,7 @@ def _read_folder(folder: str) -> ModelCheckpoint:
         {k: v for k, v in tensors.items() if not k.startswith(scopes)}, config
     )
     _check_shapes(head.arrays, description.encoder.hidden_size, folder)
-    if not head.arrays and not head.notes and all(k.startswith(ENCODER) for k in arrays):
+    if not head.arrays and not head.notes and all(k.startswith(ENCODER_SCOPE) for k in arrays):
         notes += _missing_head_notes(config)
     tasks = (head.task,) if head.task else ()
     return ModelCheckpoint(
@@ -294,13 +294,13 @@ def _joined(discriminator: ModelCheckpoint, generator: ModelCheckpoint) -> Model
         for name in ("do_lower_case", "strip_accents")
         if theirs.vocabulary is not None and getattr(theirs, name) != getattr(ours, name)
     ]
-    is_same = ours.encoder == theirs.encoder and is_shared(ENCODER)
-    own = {} if is_same else generator.part(ENCODER)
+    is_same = ours.encoder == theirs.encoder and is_shared(ENCODER_SCOPE)
+    own = {} if is_same else generator.part(ENCODER_SCOPE)
     # All embeddings can be shared, those of tokens and positions, or those of tokens alone.
     for prefixes in ((EMBEDDINGS,), (WORD_EMBEDDINGS, POSITION_EMBEDDINGS), (WORD_EMBEDDINGS,)):
         if all(is_shared(prefix) for prefix in prefixes):
             own = {name: value for name, value in own.items() if not name.startswith(prefixes)}
-    renamed = {GENERATOR_SCOPE + name.removeprefix(ENCODER): v for name, v in own.items()}
+    renamed = {GENERATOR_SCOPE + name.removeprefix(ENCODER_SCOPE): v for name, v in own.items()}
     return ModelCheckpoint(
         description=dataclasses.replace(
             ours,
@@ -313,7 +313,7 @@ def _joined(discriminator: ModelCheckpoint, generator: ModelCheckpoint) -> Model
 
 def _parts(checkpoint: ModelCheckpoint, notes: list[str]) -> list[_Part]:
     description = checkpoint.description
-    encoder, electra = description.encoder, checkpoint.part(ENCODER)
+    encoder, electra = description.encoder, checkpoint.part(ENCODER_SCOPE)
     parts = []
     for task in description.tasks:
         scope = f"{TASK_SCOPE}{task.name}/"
@@ -350,7 +350,7 @@ def _parts(checkpoint: ModelCheckpoint, notes: list[str]) -> list[_Part]:
     if not any(part.encoder is encoder for part in parts):
         # Without a discriminator, the encoder of interest is not the generator's.
         parts.append(_Part(ENCODER_FOLDER, ENCODER_CLASS, encoder, electra, {}, {}))
-    written = [ENCODER, TASK_SCOPE, DISCRIMINATOR_HEAD]
+    written = [ENCODER_SCOPE, TASK_SCOPE, DISCRIMINATOR_HEAD]
     written += [GENERATOR_HEAD, GENERATOR_SCOPE] if checkpoint.has_masked_lm else []
     lost = [name for name in checkpoint.weights if not name.startswith(tuple(written))]
     notes += counted_by_scope(lost)
@@ -367,5 +367,5 @@ def _exact_gelu(activation: str) -> str:
 def _generator_as_model(checkpoint: ModelCheckpoint) -> dict[str, np.ndarray]:
     """Returns the arrays of the generator; embeddings that it lacks are the discriminator's."""
     own = checkpoint.part(GENERATOR_SCOPE)
-    arrays = {ENCODER + k.removeprefix(GENERATOR_SCOPE): v for k, v in own.items()}
+    arrays = {ENCODER_SCOPE + k.removeprefix(GENERATOR_SCOPE): v for k, v in own.items()}
     return {**checkpoint.part(EMBEDDINGS), **arrays, **checkpoint.part(GENERATOR_HEAD)}
