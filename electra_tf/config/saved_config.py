@@ -24,7 +24,8 @@ CONFIG_FILE = "config.json"
 # overrode it. 2: they follow from the width.
 CONFIG_VERSION = 2
 VERSION = "version"
-# Digests of a run's records by length, beside its hyperparameters.
+# Digests of the data that a run was trained on, beside its hyperparameters: of records by
+# length, of tasks by "task/split".
 DATA = "data"
 # Name and data folder in the settings of pre-trained models of other formats. Their settings
 # describe the model; those of its training, which other formats do not record, have defaults.

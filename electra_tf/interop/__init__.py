@@ -1,11 +1,11 @@
-"""Checkpoint formats: one module per format, for reading and writing.
+"""Checkpoint formats: one module or folder per format, for reading and writing.
 
 The common representation is `model_checkpoint.ModelCheckpoint`: arrays under the authors'
 names, and a description of the model. `formats.py` detects the format of a path and reads its
-settings, `conversion.py` converts between formats, and `initialization.py` loads any of them
-into a model. This project's models belong to families (`native_family.py`), passed in by the
-caller.
+settings, which a run takes from what it starts from (`initial_settings.py`); `conversion.py`
+converts between formats, and `initialization.py` loads any of them into a model. This project's
+models belong to families (`native_family.py`), passed in by the caller.
 
-Imports `electra_tf.model_builder` and the layers below. `formats.py` and its imports do not
-load TensorFlow.
+Imports `electra_tf.model_builder` and the layers below. `formats.py`, `initial_settings.py` and
+their imports do not load TensorFlow.
 """

@@ -13,7 +13,7 @@ from typing import Any
 
 from electra_tf.config.hyperparameters import EVALUATION, TRAINING
 from electra_tf.config.recorded_settings import Change, changed_settings, settings_digest
-from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
+from electra_tf.config.saved_config import CONFIG_FILE, DATA, load_saved_config
 from electra_tf.interop.model_checkpoint import LABELS, TASKS
 from electra_tf.training.checkpoints.authors_files import (
     has_only_authors_checkpoint,
@@ -32,8 +32,6 @@ from finetune.trials.trial_runs import TrialRun
 
 # Key of `config.json`: digest of the examples of a fold.
 FOLD_EXAMPLES = "fold_examples"
-# Key of `config.json`: fingerprints of the data that the weights depend on.
-DATA = "data"
 # Key of `config.json`: by task, digest of what divides the train file into trained and held-out
 # examples, wherever the file is.
 TRAIN_FILES = "train_files"

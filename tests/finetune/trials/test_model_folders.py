@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from electra_tf.config.saved_config import DATA
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from finetune.data.folds import Fold
@@ -25,7 +26,6 @@ from finetune.trials.evaluation_checks import (
     warn_of_trained_examples,
 )
 from finetune.trials.model_folders import (
-    DATA,
     FOLD_EXAMPLES,
     TRAIN_FILES,
     changes_of_model,
