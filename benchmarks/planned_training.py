@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.interop.initialization import load_encoder
+from electra_tf.interop.initialization import load_encoder, read_initial
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.console import discard
 from finetune.config.finetuning import FinetuningConfig
@@ -56,7 +56,7 @@ class PlannedTraining:
         with self._strategy.scope():
             model = FinetuningModel(config.encoder, [task], config.precision)
             if prefix := find_checkpoint(config):
-                load_encoder(prefix, model.electra, print_fn=discard)
+                load_encoder(read_initial(prefix), prefix, model.electra, discard)
             step = tf.Variable(0, dtype=tf.int64, trainable=False)
             seed = tf.Variable(config.seed, dtype=tf.int64, trainable=False)
         self._steps, _ = compile_steps(

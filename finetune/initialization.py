@@ -11,7 +11,7 @@ from electra_tf.config.trained_positions import trained_positions
 from electra_tf.interop.formats import INIT_FLAG, find_format, saved_hyperparameters
 from electra_tf.interop.initialization import (
     encoder_digest,
-    load_encoder_of,
+    load_encoder,
     load_variables,
     read_initial,
 )
@@ -100,7 +100,7 @@ def load_pretrained(
     if config.interpolate_positions:
         positions = config.encoder.max_position_embeddings
         checkpoint = interpolate_positions(checkpoint, positions, print_fn)
-    load_encoder_of(checkpoint, path, encoder, print_fn)
+    load_encoder(checkpoint, path, encoder, print_fn)
     return digest
 
 

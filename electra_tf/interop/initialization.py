@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import os
 from collections.abc import Callable, Iterable, Sequence
 
 import keras
@@ -14,7 +13,6 @@ from electra_tf.interop.formats import INIT_FLAG, find_format, make_format
 from electra_tf.interop.model_checkpoint import ENCODER_SCOPE, ModelCheckpoint
 from electra_tf.interop.moments import slot_variables
 from electra_tf.interop.native_models import ENCODER_ONLY, PRETRAINING
-from electra_tf.interop.tf1_format import read_tf1_arrays
 from electra_tf.interop.variable_names import (
     GENERATOR_NAMES,
     LoadReport,
@@ -194,43 +192,6 @@ def resume_authors_run(
         print_fn(f"  {line}")
 
 
-def load_tf1_checkpoint(
-    path: str | os.PathLike,
-    model: PretrainingModel | Encoder,
-    *,
-    require_all: bool = True,
-) -> LoadReport:
-    """Loads a checkpoint of the authors' code into a model.
-
-    Nothing is assigned unless everything fits.
-
-    Args:
-        path: prefix of the checkpoint (`model.ckpt-1000000`), its `.index` file, or a folder
-            with a `checkpoint` file, which names the latest.
-        model: a pre-training model, or an encoder, which gets the discriminator's weights.
-        require_all: False keeps variables that the checkpoint lacks.
-
-    Returns:
-        The names of the authors' variables that were loaded. Optimizer slots, the step and
-        parts that the model does not have are `unused`.
-
-    Raises:
-        UserError: there is no checkpoint, a variable is missing, or shapes differ; the message
-            lists the variables.
-    """
-    return load_tf1_variables(path, named_variables(model), require_all=require_all)
-
-
-def load_tf1_variables(
-    path: str | os.PathLike, mapping: Iterable[NamedVariable], *, require_all: bool = True
-) -> LoadReport:
-    """Loads the variables of `mapping`; see `load_tf1_checkpoint`."""
-    mapping = list(mapping)
-    names = [name for entry in mapping for name in entry.names]
-    arrays = read_tf1_arrays(path)
-    return assign_arrays(arrays, mapping, os.fspath(path), names if require_all else ())
-
-
 def encoder_digest(checkpoint: ModelCheckpoint) -> str:
     """Returns the SHA-256 of the encoder's names, shapes and weights, in hexadecimal.
 
@@ -243,34 +204,28 @@ def encoder_digest(checkpoint: ModelCheckpoint) -> str:
     return digest.hexdigest()
 
 
+def read_initial(path: str) -> ModelCheckpoint:
+    """Reads a checkpoint of any format that a run can start from."""
+    return find_format(path, INIT_FLAG, FAMILIES).read(path)
+
+
 def load_encoder(
-    path: str, encoder: Encoder, print_fn: Callable[[str], None] = print
+    checkpoint: ModelCheckpoint,
+    path: str,
+    encoder: Encoder,
+    print_fn: Callable[[str], None] = print,
 ) -> LoadReport:
-    """Loads an encoder from a checkpoint of any format.
+    """Loads an encoder from a checkpoint, of any format, that has been read from `path`.
 
     Args:
-        path: result of `find_checkpoint`.
+        checkpoint: result of `read_initial`.
+        path: where it was read from.
         encoder: encoder, all of whose variables must be in the checkpoint.
         print_fn: prints matched, missing and unused names.
 
     Raises:
         UserError: the checkpoint's encoder is incomplete; nothing has been loaded.
     """
-    return load_encoder_of(read_initial(path), path, encoder, print_fn)
-
-
-def read_initial(path: str) -> ModelCheckpoint:
-    """Reads a checkpoint of any format that a run can start from."""
-    return find_format(path, INIT_FLAG, FAMILIES).read(path)
-
-
-def load_encoder_of(
-    checkpoint: ModelCheckpoint,
-    path: str,
-    encoder: Encoder,
-    print_fn: Callable[[str], None] = print,
-) -> LoadReport:
-    """Loads an encoder from a checkpoint that has been read from `path`; see `load_encoder`."""
     mapping = encoder_variables(encoder)
     return load_variables(
         checkpoint,

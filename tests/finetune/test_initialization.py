@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.interop.initialization import load_encoder
+from electra_tf.interop.initialization import load_encoder, read_initial
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model_builder import build_model
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
@@ -53,7 +53,8 @@ def test_loads_every_variable_of_the_encoder(pretrained, tmp_path):
     config = finetuning_config(tmp_path)
     encoder = build_encoder(config)
     lines = []
-    report = load_encoder(find_checkpoint(config), encoder, lines.append)
+    path = find_checkpoint(config)
+    report = load_encoder(read_initial(path), path, encoder, lines.append)
     for ours, theirs in zip(encoder.variables, pretrained.electra.variables, strict=True):
         assert np.array_equal(ours, theirs), ours.path
     # Query, key and value are one variable here and three in the authors' names.
@@ -99,8 +100,9 @@ def test_positions_are_interpolated_if_told(pretrained, tmp_path):
 )
 def test_another_size_fails(pretrained, tmp_path, overrides, message):
     config = finetuning_config(tmp_path, model_hparam_overrides=overrides)
+    path = find_checkpoint(config)
     with pytest.raises(UserError, match=message):
-        load_encoder(find_checkpoint(config), build_encoder(config))
+        load_encoder(read_initial(path), path, build_encoder(config))
 
 
 def test_where_there_is_no_checkpoint(tmp_path):

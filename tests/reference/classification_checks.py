@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.interop.initialization import load_tf1_variables
 from electra_tf.interop.variable_names import NamedVariable, encoder_variables
 from electra_tf.model.encoder import Encoder, EncoderOutput
 from electra_tf.text.cached_tokenizer import CachedTokenizer
@@ -26,6 +25,7 @@ from finetune.tasks.text.examples import InputExample
 from finetune.tasks.text.glue import make_glue_task
 from finetune.tasks.text.metrics import classification_metrics, regression_metrics
 from finetune.tasks.text.regression import RegressionTask
+from tests.authors_weights import load_tf1_variables
 from tests.reference.result import CheckResult, Comparison, guarded
 
 TOLERANCE = 1e-5

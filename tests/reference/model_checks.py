@@ -13,7 +13,6 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.interop.initialization import load_tf1_checkpoint
 from electra_tf.interop.variable_names import named_variables
 from electra_tf.masking.masked_batch import candidates_mask, unmask
 from electra_tf.model import metrics
@@ -26,6 +25,7 @@ from electra_tf.model.batch_types import (
 from electra_tf.model.randomness import Randomness
 from electra_tf.model_builder import build_model
 from electra_tf.util.errors import UserError
+from tests.authors_weights import load_tf1_checkpoint
 from tests.reference.compare_outputs import (
     TOLERANCE,
     Recorded,

@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.encoder import default_embedding_size, encoder_config
-from electra_tf.interop.initialization import load_tf1_variables
 from electra_tf.interop.model_checkpoint import TASK_SCOPE
 from electra_tf.interop.variable_names import encoder_variables
 from electra_tf.model.encoder import Encoder
@@ -19,6 +18,7 @@ from finetune.config.task_kinds import QA
 from finetune.data.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from finetune.model import HeadOutput
 from finetune.tasks.qa.task import QATask
+from tests.authors_weights import load_tf1_variables
 from tests.reference.compare_outputs import TOLERANCE
 from tests.reference.model_checks import GRADIENT_FLOOR, GRADIENT_TOLERANCE
 from tests.reference.qa_settings import make_config

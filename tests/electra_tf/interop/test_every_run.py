@@ -12,7 +12,7 @@ from electra_tf.config.pretraining import PretrainingConfig, discriminator_confi
 from electra_tf.inference.export.config import GENERATOR, ExportConfig
 from electra_tf.inference.export.pretrained import EMBEDDINGS, PRETRAINED
 from electra_tf.inference.export.run import load_servable
-from electra_tf.interop.initialization import load_encoder
+from electra_tf.interop.initialization import load_encoder, read_initial
 from electra_tf.interop.model_checkpoint import ADAM_SLOTS, LAMB_SLOTS
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.encoder import Encoder
@@ -89,7 +89,8 @@ def test_weights_and_moments_are_read(objective, optimizer, precision, vocab_fil
     table = run.model.electra.embeddings.word_embeddings.numpy()
     encoder = Encoder(discriminator_config(config))
     lines: list[str] = []
-    load_encoder(config.model_dir, encoder, lines.append)
+    path = config.model_dir
+    load_encoder(read_initial(path), path, encoder, lines.append)
     assert lines[0] == f"Loaded from {tmp_path}/ckpt-{STEP}, variables:"
     np.testing.assert_array_equal(encoder.embeddings.word_embeddings.numpy(), table)
     checkpoint = format_of("electra_tf").read(config.model_dir)
@@ -130,7 +131,8 @@ def test_a_loaded_model_is_in_the_stage_that_trained_it(vocab_file, tmp_path):
 def test_an_encoder_that_is_not_trained_yet_is_told(vocab_file, tmp_path, capsys):
     config = make_config("two_stage", "adam", "float32", vocab_file, str(tmp_path))
     write_run(dataclasses.replace(config, num_train_steps=2 * STEP))
-    load_encoder(config.model_dir, Encoder(discriminator_config(config)), lambda line: None)
+    path, encoder = config.model_dir, Encoder(discriminator_config(config))
+    load_encoder(read_initial(path), path, encoder, lambda line: None)
     warning = f"{tmp_path}/ckpt-{STEP}: --objective=two_stage has trained the generator alone"
     assert warning in capsys.readouterr().err
 

@@ -13,7 +13,11 @@ from electra_tf.config.pretraining import PretrainingConfig, discriminator_confi
 from electra_tf.inference.export.config import ExportConfig
 from electra_tf.inference.export.run import load_servable
 from electra_tf.interop.initial_settings import pretraining_config
-from electra_tf.interop.initialization import initialize_from_checkpoint, load_encoder
+from electra_tf.interop.initialization import (
+    initialize_from_checkpoint,
+    load_encoder,
+    read_initial,
+)
 from electra_tf.interop.variable_names import encoder_variables, named_variables
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.encoder import Encoder
@@ -134,7 +138,8 @@ def test_what_shapes_do_not_tell_of_the_checkpoint_is_warned_of(
     assert (encoder.num_attention_heads, encoder.hidden_act) == (2, "gelu")
 
     def warnings(**changes) -> str:
-        load_encoder(published, Encoder(dataclasses.replace(encoder, **changes)), discard)
+        other = Encoder(dataclasses.replace(encoder, **changes))
+        load_encoder(read_initial(published), published, other, discard)
         return capsys.readouterr().err
 
     source = f"{published} (--init_checkpoint)"
@@ -176,7 +181,8 @@ def test_fine_tuning_takes_sizes_and_vocabulary(published, make_config, tmp_path
         assert config.encoder.hidden_size == 16
         assert config.vocab_file.startswith(path)
         encoder = Encoder(config.encoder)
-        report = load_encoder(find_checkpoint(config), encoder)
+        path = find_checkpoint(config)
+        report = load_encoder(read_initial(path), path, encoder)
         assert report.missing == ()
         expected = whole.arrays["electra/encoder/layer_1/output/dense/kernel"]
         kernel = encoder.encoder_layers[1].output_projection.kernel
@@ -255,7 +261,8 @@ def test_the_authors_checkpoints_tell_their_sizes_and_ask_for_the_heads(make_con
         config = FinetuningConfig.create(**given, init_checkpoint=path, **overrides)
         assert config.encoder == whole.description.encoder
         assert config.vocab_size == whole.description.encoder.vocab_size
-        report = load_encoder(find_checkpoint(config), Encoder(config.encoder))
+        path = find_checkpoint(config)
+        report = load_encoder(read_initial(path), path, Encoder(config.encoder))
         assert report.missing == ()
     started = {**given, "model_name": "new", "init_checkpoint": "m", **overrides}
     assert discriminator_config(pretraining_config(**started)) == whole.description.encoder
@@ -368,7 +375,7 @@ def test_of_a_fine_tuned_model_the_heads_are_unused(kind, layers, tmp_path):
     format_of("electra_tf").write(whole, str(tmp_path))
     encoder = Encoder(whole.description.encoder)
     lines: list[str] = []
-    report = load_encoder(str(tmp_path), encoder, lines.append)
+    report = load_encoder(read_initial(str(tmp_path)), str(tmp_path), encoder, lines.append)
     assert report.missing == ()
     assert report.unused == tuple(sorted(whole.part("task_specific/")))
     assert set(report.matched) == set(whole.part("electra/"))

@@ -9,13 +9,13 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
-from electra_tf.interop.initialization import load_tf1_checkpoint, load_tf1_variables
 from electra_tf.interop.variable_names import LoadReport, encoder_variables, named_variables
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.encoder import Encoder
 from electra_tf.model_builder import build_model
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
+from tests.authors_weights import load_tf1_checkpoint, load_tf1_variables
 
 REFERENCE_DIR = pathlib.Path(__file__).parents[2] / "data/reference/pretraining"
 CHECKPOINT = REFERENCE_DIR / "ckpt_default"
