@@ -16,6 +16,7 @@ from finetune.data.features import (
 from finetune.tasks.text.examples import InputExample, text_rows
 
 _NO_TOKENS = np.zeros(0, np.int32)
+SAME_TOKENS = "example with choices of the same tokens, which no model can tell apart"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +56,7 @@ def choice_rows(
 
     Sequences are `[CLS] text [SEP] question choice [SEP]`; those after the last choice are
     empty. Long pairs are truncated at the end, the longer text first; `report` counts the
-    examples that lost tokens.
+    examples that lost tokens, and those whose choices are the same after that.
 
     Args:
         task_name: name of the task.
@@ -83,6 +84,10 @@ def choice_rows(
             names = sequence_names(index)
             row[names.input_ids] = sequence.get(INPUT_IDS, _NO_TOKENS)
             row[names.segment_ids] = sequence.get(SEGMENT_IDS, _NO_TOKENS)
+        of_choices = range(len(example.choices))
+        tokens = [row[sequence_names(index).input_ids].tobytes() for index in of_choices]
+        if repeated := [index for index in of_choices if tokens[index] in tokens[:index]]:
+            report.add(SAME_TOKENS, eid=example.eid, choices=repeated)
         rows.append(row)
     return rows
 

@@ -10,6 +10,7 @@ from finetune.config.task_kinds import kinds_by_name
 from finetune.config.task_spec_parser import load_specs, spec_from_flags
 from finetune.data.features import DataReport
 from finetune.tasks.base import SplitData
+from finetune.tasks.choice.examples import SAME_TOKENS
 
 KIND = "multiple_choice"
 SEPARATE = {"text": "t", "question": "q", "choices": ["x", "y", "z"], "label": "best"}
@@ -161,6 +162,16 @@ def test_long_texts_are_truncated_and_counted_once_an_example(make_task):
     ((problem, cases),) = report.problems.items()
     assert problem == "text truncated"
     assert [case["eid"] for case in cases] == [0]
+
+
+def test_choices_of_the_same_tokens_are_counted(make_task):
+    choices = [["a", "b", "A"], ["a", "b", "c"], ["b " * 20 + end for end in "abc"]]
+    records = [{"text": "good", "choices": each, "label": 2} for each in choices]
+    _, report = load(make(make_task, lines(*records)))
+    assert report.problems[SAME_TOKENS] == [
+        {"eid": 0, "choices": [2]},
+        {"eid": 2, "choices": [1, 2]},
+    ]
 
 
 GOOD = {"text": "a", "choices": ["b", "c"], "label": 1}
