@@ -24,6 +24,8 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 _FORMAT = "Cf"
 # How labels differ that are meant alike.
 _ALIKE = "case, spacing, invisible characters, Unicode form or how a number is written"
+# What lists consist of that have a value for every label.
+_INDICATORS = ({"0", "1"}, {"false", "true"})
 # How programs write a missing value as text, in lower case. "None" and "NA" may be labels.
 _MISSING = ("nan", "<na>", "#n/a")
 # Separators of lists in a cell that labels themselves seldom contain: ASCII, Chinese, Arabic.
@@ -206,6 +208,22 @@ def warn_of_unseparated_labels(
                 f'that is a list, set "label_separator", which is {separator!r}, to {other!r}'
             )
             return
+
+
+def warn_of_indicators(names: Iterable[str], train_path: str) -> None:
+    """Warns of labels that look as if lists said by position which labels an example has.
+
+    Args:
+        names: the labels of the examples of a train file.
+        train_path: the file.
+    """
+    if (distinct := set(names)) in _INDICATORS:
+        listed = " and ".join(map(repr, sorted(distinct)))
+        warn_once(
+            f"{train_path}: the only labels are {listed}; if the lists say by "
+            "position which labels an example has, such as [0, 1, 1], write the names of its "
+            "labels instead"
+        )
 
 
 def warn_of_written_lists(

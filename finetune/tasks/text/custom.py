@@ -11,7 +11,11 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_spec import TaskSpec
 from finetune.data.features import DataReport
 from finetune.data.raw_examples import RawExample
-from finetune.data.suspicious import warn_of_unseparated_labels, warn_of_written_lists
+from finetune.data.suspicious import (
+    warn_of_indicators,
+    warn_of_unseparated_labels,
+    warn_of_written_lists,
+)
 from finetune.tasks.custom_files import GROUP, TRAIN, CustomSource, Labels, refuse_single_label
 from finetune.tasks.text.classification import ClassificationTask
 from finetune.tasks.text.examples import InputExample, Label
@@ -128,6 +132,7 @@ class LabelSets(LabelColumn):
         separator = self._spec.label_separator
         warn_of_unseparated_labels(given, separator, path)
         warn_of_written_lists(given, "labels", repr(separator), path)
+        warn_of_indicators(found, path)
         if not found:
             raise UserError(f"{path}: no example has a label, so there is nothing to learn")
         return Labels(self._spec, found, path)

@@ -215,6 +215,24 @@ def test_a_separator_that_separates_nothing_is_warned_of(make_source, capsys):
     assert "such as 'a;b'; if that is a list" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("labels", "warned"),
+    [
+        (("[0, 1, 1]", "[1, 0, 1]", "[0, 0, 0]"), "'0' and '1'"),
+        (("[true, false]", "[false, false]"), "'false' and 'true'"),
+        (('"0,1"', '"1,1"'), "'0' and '1'"),
+        (("[0, 1, 2]", "[1]"), None),
+    ],
+)
+def test_lists_that_tell_labels_by_position_are_warned_of(make_source, capsys, labels, warned):
+    content = "".join(f'{{"text": "x", "label": {label}}}\n' for label in labels)
+    source = make_source({"train.jsonl": content}, kind="multilabel", dev_fraction=0)
+    assert len(source.labels.names) > 1
+    error = capsys.readouterr().err
+    assert ("by position" in error) == (warned is not None)
+    assert warned is None or f"train.jsonl: the only labels are {warned}; if" in error
+
+
 RANGE = {"min_label": 0, "max_label": 5}
 
 
