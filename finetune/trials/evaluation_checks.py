@@ -28,6 +28,7 @@ from finetune.config.custom_task_fields import (
 )
 from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
+from finetune.config.task_kinds import MULTIPLE_CHOICE
 from finetune.results.provenance import (
     OF_BOTH,
     PRETRAINED,
@@ -158,8 +159,12 @@ def warn_of_trained_examples(
 
 
 def check_labels(model: str, saved: Mapping[str, Sequence[str]], tasks: Sequence[Task]) -> None:
-    """Raises UserError unless the labels of the data are those of the trained model."""
-    for name, labels in task_labels(tasks).items():
+    """Raises UserError unless the labels of the data are those of the trained model.
+
+    Labels of multiple choice only name the choices, of which a model takes any number.
+    """
+    of_head = [task for task in tasks if task.kind is not MULTIPLE_CHOICE]
+    for name, labels in task_labels(of_head).items():
         if saved.get(name) and list(saved[name]) != labels:
             raise UserError(
                 f"The model in {model} was trained on the labels {', '.join(saved[name])} "

@@ -11,6 +11,7 @@ import pytest
 from electra_tf.config.saved_config import DATA
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
+from finetune.config.task_kinds import CLASSIFICATION, MULTIPLE_CHOICE, TaskKind
 from finetune.data.folds import Fold
 from finetune.results.provenance import PRETRAINED
 from finetune.trials import model_folders
@@ -56,13 +57,18 @@ def fold_of(folder: str, **changes) -> TrialRun:
 
 
 def test_other_labels_than_those_of_the_model_are_refused(record):
+    def task(*labels: str, kind: TaskKind = CLASSIFICATION) -> SimpleNamespace:
+        return SimpleNamespace(name="topic", labels=labels, kind=kind)
+
     saved = saved_labels(record(labels={"topic": ["a", "b"]}))
-    check_labels("m", saved, [SimpleNamespace(name="topic", labels=("a", "b"))])
-    check_labels("m", {}, [SimpleNamespace(name="topic", labels=("a", "c"))])
+    check_labels("m", saved, [task("a", "b")])
+    check_labels("m", {}, [task("a", "c")])
     with pytest.raises(
         UserError, match=r"trained on the labels a, b of task topic, but .* b, a"
     ):
-        check_labels("m", saved, [SimpleNamespace(name="topic", labels=("b", "a"))])
+        check_labels("m", saved, [task("b", "a")])
+    # More choices than in training.
+    check_labels("m", saved, [task("a", "b", "c", kind=MULTIPLE_CHOICE)])
 
 
 def test_models_of_which_one_does_not_record_a_setting_that_differs(
