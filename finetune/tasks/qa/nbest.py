@@ -19,8 +19,8 @@ from finetune.tasks.qa.featurize import Window
 
 # Null odds of a context without tokens, as in the authors' code.
 CERTAINLY_NULL = 1_000_000.0
-# The answer if there is no valid span.
-_NO_SPAN = "empty"
+# The answer if there is no valid span, in the authors' code.
+_AUTHORS_NO_SPAN = "empty"
 _WORDS_PER_CALL = 100_000
 _CHARACTERS_PER_CALL = 1_000_000
 
@@ -48,7 +48,7 @@ class DecodedAnswer:
 
     @property
     def text(self) -> str:
-        """The best non-empty answer, regardless of the null odds."""
+        """The best non-empty answer, regardless of the null odds; "" if there is none."""
         return next((answer.text for answer in self.nbest if answer.text), "")
 
 
@@ -70,7 +70,8 @@ class NBestDecoder:
             and `answerable_classifier`.
         tokenizer: tokenizer of the model.
         v2: whether questions may be unanswerable.
-        authors_text: return the texts of the authors' `FinalText` instead of `PlacedText`.
+        authors_text: return the texts of the authors' `FinalText` instead of `PlacedText`, and
+            "empty" instead of "" if there is no valid span.
     """
 
     def __init__(
@@ -129,7 +130,8 @@ class NBestDecoder:
                     text = self._placed_text(example.context, start + shift, end + shift)
                 nbest.setdefault(text, (merged.start_logit[i], merged.end_logit[i]))
         if not nbest:
-            nbest[_NO_SPAN] = (np.float32(0), np.float32(0))
+            no_span = _AUTHORS_NO_SPAN if self._authors_text else ""
+            nbest[no_span] = (np.float32(0), np.float32(0))
         return DecodedAnswer(_with_probabilities(nbest), self._null_odds(nbest, outputs))
 
     def _spans(self, number: int, window: Window, output: Mapping[str, np.ndarray]) -> _Spans:
@@ -188,7 +190,7 @@ class NBestDecoder:
         scores = [CERTAINLY_NULL, *map(self._null_score, outputs)]
         null_odds = np.float32(min(scores))
         if not self._config.answerable_classifier:
-            best = next(iter(nbest.values()))  # no answer is without text
+            best = next(iter(nbest.values()))
             null_odds = null_odds - np.float32(best[0]) - np.float32(best[1])
         return float(null_odds)
 

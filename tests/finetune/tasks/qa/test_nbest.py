@@ -88,10 +88,12 @@ def test_equal_texts_count_once_and_keep_the_best_scores(decode):
     assert [(a.text, a.start_logit, a.probability) for a in decoded.nbest] == [("old", 3, 1)]
 
 
-def test_without_a_span_there_is_a_stand_in(decode):
-    decoded = decode([joint((1, 1, 9, 9))])
-    assert [(a.text, a.probability) for a in decoded.nbest] == [("empty", 1.0)]
-    assert decode([], "\u200b").nbest[0].text == "empty"
+@pytest.mark.parametrize(("authors_text", "answer"), [(True, "empty"), (False, "")])
+def test_without_a_span_there_is_a_stand_in(decode, authors_text, answer):
+    decoded = decode([joint((1, 1, 9, 9))], authors_text=authors_text)
+    assert [(a.text, a.probability) for a in decoded.nbest] == [(answer, 1.0)]
+    assert decoded.text == answer
+    assert decode([], "\u200b", authors_text=authors_text).text == answer
 
 
 def test_a_start_counts_in_the_window_that_shows_it_best(decode):
@@ -101,7 +103,7 @@ def test_a_start_counts_in_the_window_that_shows_it_best(decode):
     settings = {"max_seq_length": 13, "doc_stride": 4}
     first, second = joint((10, 10, 9, 9)), joint((6, 6, 1, 1))
     decoded = decode([first, joint()], context, **settings)
-    assert decoded.text == "empty"
+    assert decoded.text == ""
     decoded = decode([first, second], context, **settings)
     assert [(a.text, a.start_logit) for a in decoded.nbest] == [("anna", 1.0)]
 
