@@ -130,12 +130,14 @@ class Encoder(keras.layers.Layer):
             `EncoderOutput` in the compute dtype.
 
         Raises:
-            ValueError: `input_ids` is not a matrix, or longer than the position embeddings; or
-                `input_mask` or `segment_ids` is not for as many tokens.
+            ValueError: ids are no integers; `input_ids` is not a matrix, or longer than the
+                position embeddings; or `input_mask` or `segment_ids` is not for as many tokens.
         """
         self._check_shape(tf.TensorShape(input_ids.shape), position_ids is None)
         _check_tokens(input_ids, input_mask, "input_mask", ranks=(2, 3))
         _check_tokens(input_ids, segment_ids, "segment_ids", ranks=(2,))
+        _check_integers(input_ids, "input_ids")
+        _check_integers(segment_ids, "segment_ids")
         count = DROPOUTS_PER_LAYER * len(self.encoder_layers)
         embedding_key, layer_keys = None, [None] * len(self.encoder_layers)
         if dropout_key is not None:
@@ -170,6 +172,16 @@ class Encoder(keras.layers.Layer):
     def _without_gradient(self, x: tf.Tensor, num_layers: int) -> tf.Tensor:
         """Returns the output of the lowest layers, without gradient if these are frozen."""
         return tf.stop_gradient(x) if num_layers == self._num_frozen_layers else x
+
+
+def _check_integers(ids: tf.Tensor, name: str) -> None:
+    """Raises ValueError for floats, which may have been rounded to the compute dtype."""
+    dtype = tf.as_dtype(ids.dtype)
+    if not dtype.is_integer:
+        raise ValueError(
+            f"{name} must be integers, not {dtype.name}. Under a distribution strategy, "
+            "Keras's fit builds a model from floats: cast ids to int32 in its `call`"
+        )
 
 
 def _check_tokens(

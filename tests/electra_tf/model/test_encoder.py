@@ -54,6 +54,16 @@ def test_shapes_that_cannot_be_read_are_named(trace):
     ).sequence_output.shape == (1, 7, 8)
 
 
+@pytest.mark.parametrize("name", ["input_ids", "segment_ids"])
+def test_ids_that_are_no_integers_are_refused(name):
+    """As Keras's `fit` passes under a distribution strategy, where bfloat16 rounds ids."""
+    ids = tf.fill([1, 3], 5)
+    inputs = {"input_ids": ids, "input_mask": ids, "segment_ids": tf.zeros_like(ids)}
+    inputs[name] = tf.cast(inputs[name], tf.bfloat16)
+    with pytest.raises(ValueError, match=f"{name} must be integers, not bfloat16. .* cast ids"):
+        Encoder(CONFIG)(**inputs)
+
+
 @pytest.mark.parametrize("trace", [lambda call: call, tf.function])
 @pytest.mark.parametrize("shape", [(2,), (2, 1), (2, 3), (2, 1, 1, 4)])
 def test_masks_and_segments_of_other_tokens_are_refused(trace, shape):
