@@ -13,7 +13,7 @@ from electra_tf.report.page import write_report
 from electra_tf.report.reference import find_references
 from electra_tf.report.runs import ReportRun, has_log, read_training_run
 from electra_tf.training.monitoring.run_info import LOG_FILE
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import check_not_empty
 from electra_tf.util.output_checks import check_output_file
 from electra_tf.util.paths import is_remote
@@ -156,7 +156,7 @@ def _report(path: str, read: Callable[[], ReportRun], print_fn: Callable[[str], 
         write_report(path, [run], references_of([run]))
         print_fn(f"Report:      {path}")
     except Exception as error:  # whatever it is, the run is done
-        reason = str(error).partition("\n")[0] or type(error).__name__
+        reason = reason_of(error) or type(error).__name__
         print_fn(f"Report:      not written: {reason}")
 
 

@@ -180,15 +180,21 @@ def test_the_report_at_the_end_of_a_run_never_fails(tmp_path, monkeypatch):
     config = PretrainingConfig(model_dir=str(write_run(tmp_path / "run")))
     report.report_pretraining(config, lines.append)
     assert lines == [f"Report:      {tmp_path / 'run' / 'report.html'}"]
-    for error in (UserError("needs plotly"), OSError(28, "No space left"), KeyError("x")):
+    reasons = {
+        "needs plotly": UserError("needs plotly"),
+        "r.html: No space left": OSError(28, "No space left", "r.html"),
+        "'x'": KeyError("x"),
+        "ValueError": ValueError(),
+    }
+    for reason, error in reasons.items():
 
         def fail(*_: object, error: Exception = error) -> None:
             raise error
 
         monkeypatch.setattr(report, "write_report", fail)
         report.report_pretraining(config, lines.append)
-        assert lines[-1].startswith("Report:      not written: ")
-    assert len(lines) == 4
+        assert lines[-1] == f"Report:      not written: {reason}"
+    assert len(lines) == 5
 
 
 def test_the_quickstart_has_a_reference_curve(tmp_path, monkeypatch):
