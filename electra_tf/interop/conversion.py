@@ -40,6 +40,7 @@ from electra_tf.training.checkpoints.folder_lock import kept_from_training
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, not_utf8
 from electra_tf.util.files import whole_folder
+from electra_tf.util.output_checks import check_output_folder
 
 FROM_FLAG = "--from"
 # Returns the task of a name and of the shapes of its arrays, by names such as "dense/kernel",
@@ -78,6 +79,7 @@ def convert(
             f"--output={output} is the folder of {FROM_FLAG}, whose files would be replaced: "
             "pass another folder"
         )
+    check_output_folder(os.path.realpath(output), f"--output={output}")
     source_format = (
         named_format(config.source_format, config.source, "--from_format", families)
         if config.source_format

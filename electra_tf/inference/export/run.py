@@ -27,6 +27,7 @@ from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import flush_folder, flush_tree, make_folders
+from electra_tf.util.output_checks import check_output_folder
 from electra_tf.util.temporaries import temporary_path
 
 
@@ -55,6 +56,8 @@ def export(
     if config.top_k != ExportConfig.top_k and config.component != GENERATOR:
         warn_once(f"--top_k={config.top_k} has no effect without --component={GENERATOR}")
     version = version_to_write(config.export_dir, config.version)
+    folder = os.path.realpath(config.export_dir)
+    check_output_folder(folder, f"--export_dir={config.export_dir}")
     servable = load_servable(config, loaders, print_fn)
     write = choices.load(FORMATS, config.format)
     with new_version(config.export_dir, version) as directory:
@@ -132,6 +135,7 @@ def new_version(export_dir: pathlib.Path, version: int) -> Iterator[pathlib.Path
 
     Raises:
         UserError: the version has been created meanwhile, or the disk is full.
+        OSError: a file cannot be written; it names the folder where Python names no file.
     """
     make_folders(export_dir)
     # Another process may be exporting the same version.
@@ -152,6 +156,9 @@ def new_version(export_dir: pathlib.Path, version: int) -> Iterator[pathlib.Path
         raise UserError(
             f"--export_dir={export_dir} cannot be written: {reason_of(error)}"
         ) from error
+    except OSError as error:  # that of a full disk has no name
+        error.filename = error.filename or str(export_dir)
+        raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

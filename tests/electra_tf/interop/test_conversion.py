@@ -85,6 +85,18 @@ def test_a_folder_with_content_is_left_alone(tmp_path, capsys):
         run(SMALL, "huggingface", tmp_path / "mine.txt")
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs Linux's /proc")
+def test_a_folder_that_cannot_be_written_is_refused_before_the_model_is_read(tmp_path):
+    with pytest.raises(UserError, match=r"^--output=/proc/x/y cannot be written: /proc: "):
+        run(tmp_path / "missing", "huggingface", pathlib.Path("/proc/x/y"))
+
+
+def test_a_link_to_a_folder_that_is_missing_makes_it(tmp_path):
+    (tmp_path / "link").symlink_to("target")
+    run(SMALL, "huggingface", tmp_path / "link")
+    assert (tmp_path / "target/generator/model.safetensors").exists()
+
+
 def test_a_model_is_not_overwritten_while_it_is_trained(tmp_path):
     output = tmp_path / "model"
     chief = types.SimpleNamespace(is_chief=True, count=1)

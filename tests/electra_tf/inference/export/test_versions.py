@@ -1,6 +1,7 @@
 """Versions are written whole, once."""
 
 import dataclasses
+import os
 import pathlib
 from collections.abc import Callable
 
@@ -68,6 +69,7 @@ def test_a_failed_export_leaves_nothing(tmp_path):
     for error, raised, message in (
         (KeyError("x"), KeyError, "x"),
         (full, UserError, f"^--export_dir={tmp_path} cannot be written: No space left"),
+        (OSError(28, "No space left"), OSError, f"No space left: '{tmp_path}'"),
     ):
 
         def fail(error=error) -> None:
@@ -76,6 +78,15 @@ def test_a_failed_export_leaves_nothing(tmp_path):
         with pytest.raises(raised, match=message):
             write_file(tmp_path, fail)
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs Linux's /proc")
+def test_a_folder_that_cannot_be_written_is_refused_before_the_model_is_loaded(pretrained_dir):
+    said: list[str] = []
+    config = ExportConfig(model_dir=pretrained_dir, export_dir=pathlib.Path("/proc/x/y"))
+    with pytest.raises(UserError, match=r"^--export_dir=/proc/x/y cannot be written: /proc: "):
+        export(config, [PRETRAINED], said.append)
+    assert said == []
 
 
 def test_the_precision_of_an_export_is_that_of_its_flag(pretrained_dir, tmp_path):
