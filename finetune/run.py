@@ -158,7 +158,10 @@ def _run_trials(
         earlier = finished.pop((trial.number, trial.fold), None)
         is_gone = not (needs_models or is_last or has_own_checkpoint(trial.model_dir))
         if earlier and is_gone:
-            print_fn("Reusing its results: --keep_all_models=false removed its model.")
+            print_fn(
+                "Reusing its results: --keep_all_models=false removed its model and its log, "
+                "so the learning curves leave it out."
+            )
             results.append(earlier)
             done.append(trial)
             continue

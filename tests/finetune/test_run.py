@@ -561,7 +561,9 @@ def test_trials_whose_models_were_removed_are_not_trained_again(
     lines: list[str] = []
     results = finetune_run.run(config, lines.append)
     assert trained == ["model_2", "model_3"]
-    assert "Reusing its results: --keep_all_models=false removed its model." in lines
+    reused = "--keep_all_models=false removed its model and its log, so the learning curves"
+    assert f"Reusing its results: {reused} leave it out." in lines
+    assert plotted[2:] == [{2}, {2, 3}]
     assert results[:2] == [first[0], dataclasses.replace(first[1], seconds=results[1].seconds)]
     saved = read_results(pathlib.Path(config.results_dir, "cola_results.json")).trials
     assert saved == results
