@@ -6,6 +6,7 @@ from typing import Any
 from flask import Flask, Response, jsonify, render_template, request
 from flask.json.provider import DefaultJSONProvider
 from werkzeug.exceptions import (
+    BadRequest,
     ClientDisconnected,
     HTTPException,
     InternalServerError,
@@ -156,6 +157,8 @@ def _describe_errors(app: Flask, config: DemoConfig) -> None:
     @app.errorhandler(HTTPException)
     def describe(error: HTTPException) -> tuple[Response, int]:
         message = error.description
+        if isinstance(error.__cause__, BadRequest):  # what Flask hides: where JSON is invalid
+            message = error.__cause__.description
         if isinstance(error, RequestEntityTooLarge):
             message = f"A text may have at most {config.max_characters} characters"
         if isinstance(error, ClientDisconnected):

@@ -192,6 +192,20 @@ def test_bad_requests_are_refused(client, path, body, status, message):
     assert message in response.get_json()["error"]
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "Expecting value: line 1"),
+        (b'{"text": "a",}', "line 1 column 1[34]"),
+        ('{"text": "é"}'.encode("latin-1"), "'utf-8' codec can't decode byte 0xe9"),
+    ],
+)
+def test_invalid_json_is_located(client, body, message):
+    response = client.post("/api/tokens", data=body, content_type="application/json")
+    assert response.status_code == 400
+    assert re.search(message, response.get_json()["error"])
+
+
 def test_only_json_is_read(client):
     """A form of another site cannot ask."""
     assert client.post("/api/tokens", data={"text": "x"}).status_code == 415
