@@ -225,6 +225,8 @@ def _float32(x: tf.Tensor) -> tf.Tensor:
 
 def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """Returns `x + bias` in the dtype of `x`."""
+    if not is_compiled():
+        return _add_bias(x, bias)
 
     # Behind the barrier of a fused function, XLA would first copy what it has padded a product
     # with.

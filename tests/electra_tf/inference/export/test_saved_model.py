@@ -111,11 +111,15 @@ def test_inputs_of_different_shapes_are_refused(servers, name, shape):
 
 
 def test_graphs_hold_what_they_need(exported):
-    """No XLA, which a server may lack, and of the weights only those that are read."""
+    """No XLA, which a server may lack, no gradients, and of the weights only those read.
+
+    TensorFlow warns of custom gradients when it loads a graph.
+    """
     for name, path in exported.items():
         content = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
         for function in content.meta_graphs[0].graph_def.library.function:
             assert not function.attr["_XlaMustCompile"].b, function.signature.name
+            assert not any("_gradient_op_type" in node.attr for node in function.node_def)
         saved = {key for key, _ in tf.train.list_variables(str(path / "variables/variables"))}
         assert not any("adam" in key for key in saved)
         assert (path / "variables").is_dir(), name
