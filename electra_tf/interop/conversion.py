@@ -121,7 +121,7 @@ def convert(
             f"--output={output} still has earlier files, which are not part of the new "
             f"model: {', '.join(left)}"
         )
-    for note in notes:
+    for note in dict.fromkeys(notes):  # both folders of a pair can have it
         print_fn(f"No counterpart: {note}")
     print_fn(f"Output: {config.output_dir} ({config.target_format})")
 

@@ -66,6 +66,15 @@ def test_all_that_is_left_out_is_said(tmp_path):
     assert read(tmp_path / "kerashub", "kerashub").description.encoder.hidden_size == 16
 
 
+def test_what_both_models_of_a_pair_lose_is_said_once(tmp_path):
+    pair = shutil.copytree(SMALL, tmp_path / "pair")
+    for folder in ("discriminator", "generator"):
+        path = pair / folder / "tokenizer_config.json"
+        path.write_bytes(to_json(read_json(path) | {"tokenize_chinese_chars": False}))
+    lines = run(pair, "electra_tf", tmp_path / "there")
+    assert sum("tokenize_chinese_chars" in line for line in lines) == 1
+
+
 def test_a_format_that_another_checkpoint_has_is_refused(tmp_path):
     for name in ("tf1", "kerashub", "electra_tf"):
         with pytest.raises(UserError, match=f"--from_format={name}, but .* format huggingface"):
