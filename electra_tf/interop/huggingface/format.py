@@ -208,11 +208,14 @@ def _read_folder(folder: str) -> ModelCheckpoint:
     for name in _BUFFERS:
         tensors.pop(name, None)
     _check_types(tensors, folder)
+    num_float64 = sum(value.dtype == np.float64 for value in tensors.values())
     tensors = {name: value.astype(np.float32, copy=False) for name, value in tensors.items()}
     output_layer = tensors.pop(LM_HEAD_WEIGHT, None)
     scopes = tuple(scope.replace("/", ".") for scope in (*SCOPES, "generator_lm_head/"))
     arrays = from_huggingface({k: v for k, v in tensors.items() if k.startswith(scopes)})
     notes = list(notes)
+    if num_float64:
+        notes.append(f"the precision of float64 tensors ({num_float64}): rounded to float32")
     if output_layer is not None and not np.array_equal(
         output_layer, arrays.get(WORD_EMBEDDINGS)
     ):

@@ -408,6 +408,20 @@ def test_half_precision_becomes_float32(tmp_path):
     np.testing.assert_array_equal(value, expected.astype(np.float32))
 
 
+def test_double_precision_is_rounded_with_a_note(tmp_path):
+    folder = tmp_path / "double"
+    shutil.copytree(HUGGINGFACE_DATA / "small/discriminator", folder)
+    tensors = safetensors.numpy.load_file(folder / "model.safetensors")
+    name = "electra.embeddings.word_embeddings.weight"
+    tensors[name] = tensors[name].astype(np.float64) + 1e-12
+    safetensors.numpy.save_file(tensors, folder / "model.safetensors")
+    checkpoint = read(folder, "huggingface")
+    assert checkpoint.arrays["electra/embeddings/word_embeddings"].dtype == np.float32
+    note = "the precision of float64 tensors (1): rounded to float32"
+    before = read(HUGGINGFACE_DATA / "small/discriminator", "huggingface")
+    assert set(checkpoint.notes) - set(before.notes) == {note}
+
+
 def test_shards_and_a_vocabulary_inside_of_the_tokenizer(tmp_path):
     folder = tmp_path / "shards"
     shutil.copytree(HUGGINGFACE_DATA / "small/discriminator", folder)
