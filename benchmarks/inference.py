@@ -27,7 +27,7 @@ import os
 import pathlib
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -213,7 +213,7 @@ def serve(settings_json: str) -> None:
     import tensorflow as tf
 
     from electra_tf.model.kernels import CastKernels
-    from electra_tf.training.distribution.cores import limit_operation_threads
+    from electra_tf.training.distribution.cores import limit_operation_threads, parts_of
     from finetune.model import FinetuningModel
     from finetune.predictor import prediction_function
     from finetune.tasks.registry import build_tasks
@@ -228,13 +228,13 @@ def serve(settings_json: str) -> None:
     if settings["writes_weights"]:
         np.savez(settings["weights"], **authors_variables(model, task.name))
 
-    predict = prediction_function(
-        model,
-        task.name,
-        CastKernels(model.electra.linears),
-        num_cores=settings["num_threads"],
-        jit_compile=config.jit_compile,
-    )
+    kernels = CastKernels(model.electra.linears)
+
+    def compiled(num_parts: int) -> Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]]:
+        predict = prediction_function(
+            model, task.name, kernels, num_parts=num_parts, jit_compile=config.jit_compile
+        )
+        return tf.function(predict, autograph=False, reduce_retracing=True)
 
     def features_of(ids: np.ndarray) -> dict[str, tf.Tensor]:
         ids = tf.constant(ids)
@@ -245,22 +245,23 @@ def serve(settings_json: str) -> None:
         }
         return {**features, f"{task.name}_label_ids": tf.zeros_like(ids[:, 0])}
 
-    features, functions, logits = {}, {}, {}
+    features, functions, functions_of_shapes, logits = {}, {}, {}, {}
     for name, ids in np.load(settings["inputs"]).items():
-        batch_size = len(ids)
-        if batch_size not in functions:
-            # As in `finetune.trainer`. The first shape is a graph of its own, all lengths
+        key = len(ids), parts_of(settings["num_threads"], ids.size)
+        if key not in functions:
+            # As in `finetune.predictor`. The first shape is a graph of its own, all lengths
             # after it share the one that is measured.
-            functions[batch_size] = tf.function(predict, autograph=False, reduce_retracing=True)
-            functions[batch_size](features_of(ids[:, :-1]))
-        features[ids.shape] = features_of(ids)
+            functions[key] = compiled(key[1])
+            functions[key](features_of(ids[:, :-1]))
+        features[ids.shape], functions_of_shapes[ids.shape] = features_of(ids), functions[key]
         for _ in range(2):
-            logits[name] = functions[batch_size](features[ids.shape])["logits"].numpy()
+            logits[name] = functions[key](features[ids.shape])["logits"].numpy()
     np.savez(settings["logits"], **logits)
     print(json.dumps({"parameters": model.count_params()}), flush=True)
 
     def forward(batch_size: int, length: int) -> None:
-        for value in functions[batch_size](features[batch_size, length]).values():
+        shape = batch_size, length
+        for value in functions_of_shapes[shape](features[shape]).values():
             value.numpy()
 
     answer_turns(forward)

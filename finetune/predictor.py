@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from electra_tf.model.compilation import compile_ahead, side_by_side
+from electra_tf.model.compilation import compile_ahead, largest_divisor, side_by_side
 from electra_tf.model.kernels import CastKernels
-from electra_tf.training.distribution.cores import cores_of, runs_on_one_cpu
+from electra_tf.training.distribution.cores import cores_of, parts_of, runs_on_one_cpu
 from finetune.data.batches import BatchPlan, FeatureTable, iterate_batches, plan_evaluation
 from finetune.data.features import Row
 from finetune.model import FinetuningModel
@@ -20,7 +20,7 @@ def prediction_function(
     task_name: str,
     cast_kernels: CastKernels,
     *,
-    num_cores: int,
+    num_parts: int,
     jit_compile: bool,
 ) -> Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]:
     """Returns a function of features, to be traced, that computes a head's outputs and "loss".
@@ -29,7 +29,7 @@ def prediction_function(
         model: the model.
         task_name: one of its tasks.
         cast_kernels: copies of its kernels in the compute dtype.
-        num_cores: of the CPU, which compute parts of the rows.
+        num_parts: largest number of parts of the rows; the cores of a CPU share them.
         jit_compile: compile with XLA, which divides the work between the cores by itself.
     """
 
@@ -40,7 +40,7 @@ def prediction_function(
 
     if jit_compile:
         return tf.function(predict, autograph=False, jit_compile=True)
-    return side_by_side(predict, num_cores)
+    return side_by_side(predict, num_parts)
 
 
 class _Batches(NamedTuple):
@@ -53,7 +53,10 @@ class _Batches(NamedTuple):
 
 
 class Predictor:
-    """Predicts with the current weights of a model, by one compiled function per task.
+    """Predicts with the current weights of a model.
+
+    There is a compiled function for each task, and for each number of parts that batches are
+    divided into.
 
     Args:
         model: created inside `strategy.scope()`.
@@ -74,7 +77,7 @@ class Predictor:
         self._strategy = strategy
         self._buckets = buckets
         self._jit_compile = jit_compile
-        self._functions: dict[str, Callable] = {}
+        self._functions: dict[tuple[str, int], Callable] = {}
         # By task and split: predictions are repeated with other weights, making batches takes
         # longer than reading them, and TensorFlow keeps a part of every dataset.
         self._batches: dict[tuple[str, str], _Batches] = {}
@@ -96,13 +99,10 @@ class Predictor:
         plan, iterator = batches.plan, batches.iterator
         outputs: list[Outputs] = [{}] * len(data.rows)
         self._cast_kernels.refresh()
-        if task.name not in self._functions:
-            self._functions[task.name] = self._compile(task.name)
-        function = self._functions[task.name]
-        if runs_on_one_cpu(self._strategy) and not self._jit_compile:
-            compile_ahead(function, iterator, lengths=plan.distinct_lengths)
-        for rows, count in zip(plan.rows, plan.counts, strict=True):
-            arrays = {name: value.numpy() for name, value in function(iterator).items()}
+        functions = self._compile_lengths(task.name, plan, iterator)
+        for rows, length, count in zip(plan.rows, plan.lengths, plan.counts, strict=True):
+            predicted = functions[length](iterator)
+            arrays = {name: value.numpy() for name, value in predicted.items()}
             for i, row in enumerate(rows[:count]):
                 outputs[row] = {name: array[i] for name, array in arrays.items()}
         self._batches[task.name, data.split] = batches
@@ -124,12 +124,35 @@ class Predictor:
         with self._strategy.scope():
             return CastKernels(self._model.electra.linears)
 
-    def _compile(self, task_name: str) -> Callable[[tf.data.Iterator], dict[str, tf.Tensor]]:
+    def _compile_lengths(
+        self, task_name: str, plan: BatchPlan, iterator: tf.data.Iterator
+    ) -> dict[int, Callable[[tf.data.Iterator], dict[str, tf.Tensor]]]:
+        """Returns the compiled functions for the lengths of a plan."""
+        num_rows = plan.rows.shape[1]
+        num_sequences = num_rows * self._model.head(task_name).num_sequences
+        cores = 1 if self._jit_compile else cores_of(self._strategy)
+        by_parts: dict[int, list[int]] = {}
+        for length in plan.distinct_lengths:
+            parts = largest_divisor(num_rows, parts_of(cores, num_sequences * length))
+            by_parts.setdefault(parts, []).append(length)
+        functions = {}
+        for parts, lengths in by_parts.items():
+            key = task_name, parts
+            if key not in self._functions:
+                self._functions[key] = self._compile(task_name, parts)
+            if runs_on_one_cpu(self._strategy) and not self._jit_compile:
+                compile_ahead(self._functions[key], iterator, lengths=lengths)
+            functions |= dict.fromkeys(lengths, self._functions[key])
+        return functions
+
+    def _compile(
+        self, task_name: str, num_parts: int
+    ) -> Callable[[tf.data.Iterator], dict[str, tf.Tensor]]:
         predict = prediction_function(
             self._model,
             task_name,
             self._cast_kernels,
-            num_cores=cores_of(self._strategy),
+            num_parts=num_parts,
             jit_compile=self._jit_compile,
         )
 

@@ -10,6 +10,10 @@ from electra_tf.config.distribution import ONE_DEVICE, DistributionConfig
 # Parts of a batch that inference computes at once; each is an execution of the graph. More than
 # two cores have not been measured.
 _MAX_PARTS = 8
+# Tokens of a part of a batch. With more than the first number, what operations compute does not
+# fit into the caches, and parts of the second number take less time (benchmarks/RESULTS.md,
+# "Inference against Hugging Face").
+_MAX_PART_TOKENS, _LONG_PART_TOKENS = 2048, 1024
 # Parts of a training batch that are computed at once; more have not been measured.
 _TRAINING_PARTS = 2
 # Largest hidden size of models that are trained so. ELECTRA-base is not faster with small
@@ -34,6 +38,18 @@ def cores_of(strategy: tf.distribute.Strategy) -> int:
     `_MAX_PARTS`.
     """
     return min(_num_cores(), _MAX_PARTS) if runs_on_one_cpu(strategy) else 1
+
+
+def parts_of(num_cores: int, num_tokens: int) -> int:
+    """Returns into how many parts, at most, inference divides a batch.
+
+    Args:
+        num_cores: as of `cores_of`; with 1, the batch stays whole.
+        num_tokens: of the batch, with padding.
+    """
+    if num_cores == 1 or num_tokens <= num_cores * _MAX_PART_TOKENS:
+        return num_cores
+    return num_tokens // _LONG_PART_TOKENS
 
 
 def share_cores(config: DistributionConfig, hidden_size: int, rows: Sequence[int] = ()) -> int:

@@ -7,7 +7,7 @@ import sys
 import pytest
 import tensorflow as tf
 
-from electra_tf.training.distribution.cores import cores_of
+from electra_tf.training.distribution.cores import cores_of, parts_of
 
 # Of two cores, as far as there are two.
 PROGRAM = """
@@ -35,6 +35,14 @@ def test_cores_are_those_of_the_process(monkeypatch):
     monkeypatch.delenv("TF_NUM_INTEROP_THREADS", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 3, 5}, raising=False)
     assert cores_of(tf.distribute.OneDeviceStrategy("/CPU:0")) == 3
+
+
+@pytest.mark.parametrize(
+    ("num_cores", "num_tokens", "expected"),
+    [(2, 4096, 2), (2, 32 * 384, 12), (8, 32 * 384, 8), (8, 16385, 16), (1, 9999, 1)],
+)
+def test_parts_of_long_batches_fit_into_caches(num_cores, num_tokens, expected):
+    assert parts_of(num_cores, num_tokens) == expected
 
 
 def run_program(call: str, initialized: bool = False, **variables: str) -> str:
