@@ -220,8 +220,10 @@ def serve(config: DemoConfig, print_fn: Callable[[str], None] = _print_now) -> N
         host = f"[{config.host}]" if ":" in config.host else config.host
         print_fn(f"Serving: http://{host}:{server.server_port}/ (Ctrl-C to stop)")
         try:
-            with server:
-                server.serve_forever()
+            with server, server.accepting() as ended:
+                ended.wait()
+        except KeyboardInterrupt:
+            print_fn("Stopped")
         except SystemExit:
             left = server.finish_requests(config.request_seconds)
             unanswered = f"; unanswered requests: {left}" if left else ""

@@ -5,6 +5,7 @@ import io
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from flask import Flask
@@ -14,6 +15,8 @@ from electra_tf.util.errors import UserError
 
 # Connections at once; a browser opens about six to load the page.
 MAX_CONNECTIONS = 32
+# The server notices within this time that it is to stop.
+_POLL_SECONDS = 0.1
 _BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
@@ -48,6 +51,28 @@ class PageServer(ThreadedWSGIServer):
             raise UserError(
                 f"Cannot listen on --host={host} --port={port}: {error.strerror}"
             ) from error
+
+    @contextlib.contextmanager
+    def accepting(self) -> Iterator[threading.Event]:
+        """Accepts connections until the end of the `with`; yields what says that none are.
+
+        Not in this thread, where a signal whose handler raises would close the connection that
+        is being accepted, and its request would get no answer.
+        """
+        ended = threading.Event()
+
+        def accept() -> None:
+            try:
+                self.serve_forever(poll_interval=_POLL_SECONDS)
+            finally:
+                ended.set()
+
+        threading.Thread(target=accept, daemon=True).start()
+        try:
+            yield ended
+        finally:
+            if not ended.is_set():  # it would wait for the loop to begin
+                self.shutdown()
 
     def finish_requests(self, seconds: float) -> int:
         """Waits for the requests in progress; returns how many are left after that time."""

@@ -72,7 +72,9 @@ def test_an_address_that_is_not_available(host, reason, capfd):
 def test_the_page_says_where_it_is_and_who_can_reach_it(host, monkeypatch):
     served, printed = [], []
     monkeypatch.setattr(app_module, "create_app", lambda config: Flask("page"))
-    monkeypatch.setattr(PageServer, "serve_forever", lambda self: served.append(self))
+    monkeypatch.setattr(
+        PageServer, "serve_forever", lambda self, poll_interval: served.append(self)
+    )
     app_module.serve(dataclasses.replace(CONFIG, host=host, port=0), printed.append)
     (server,) = served
     assert server.socket.fileno() == -1  # closed
@@ -208,6 +210,42 @@ def test_connections_above_the_limit_are_refused(monkeypatch):
             assert '{"length":3}' in answer(fourth)
 
 
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(signal.SIGTERM, "Stopped by a signal"), (signal.SIGINT, "Stopped")],
+)
+def test_a_signal_does_not_close_a_connection_that_is_being_accepted(monkeypatch, number, said):
+    answers, printed = [], []
+    accept = PageServer.process_request
+
+    def accept_at_signal(server: PageServer, request: socket.socket, address: object) -> None:
+        accept(server, request, address)
+        os.kill(os.getpid(), number)
+        time.sleep(0.2)  # for the signal, if it is of this thread
+
+    def ask() -> None:
+        port = int(re.search(r":(\d+)/", printed[0])[1])
+        with connect(port) as connection:
+            connection.sendall(request('{"text": "abc"}'))
+            answers.append(answer(connection))
+
+    client = threading.Thread(target=ask)
+    monkeypatch.setattr(PageServer, "process_request", accept_at_signal)
+    monkeypatch.setattr(
+        app_module, "create_app", lambda config: _create_app(config, None, {"a": EchoTask()})
+    )
+
+    def print_fn(message: str) -> None:
+        printed.append(message)
+        if message.startswith("Serving"):
+            client.start()
+
+    app_module.serve(dataclasses.replace(CONFIG, port=0, request_seconds=10.0), print_fn)
+    client.join()
+    assert '{"length":3}' in answers[0]
+    assert printed[-1] == said
+
+
 @pytest.mark.parametrize("request_seconds", [10.0, 0.1])
 def test_a_termination_signal_ends_the_page_after_the_requests_that_were_begun(
     monkeypatch, request_seconds
@@ -218,7 +256,7 @@ def test_a_termination_signal_ends_the_page_after_the_requests_that_were_begun(
     class SlowTask(EchoTask):
         def answer(self, text: str) -> dict[str, int]:
             begun.set()
-            time.sleep(0.5)
+            time.sleep(1.0)
             return super().answer(text)
 
     def ask() -> None:
