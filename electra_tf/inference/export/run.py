@@ -157,7 +157,8 @@ def new_version(export_dir: pathlib.Path, version: int) -> Iterator[pathlib.Path
             f"--export_dir={export_dir} cannot be written: {reason_of(error)}"
         ) from error
     except OSError as error:  # that of a full disk has no name
-        error.filename = error.filename or str(export_dir)
+        if error.errno:  # others have a text alone, which a name would replace
+            error.filename = error.filename or str(export_dir)
         raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

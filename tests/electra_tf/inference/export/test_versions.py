@@ -70,6 +70,7 @@ def test_a_failed_export_leaves_nothing(tmp_path):
         (KeyError("x"), KeyError, "x"),
         (full, UserError, f"^--export_dir={tmp_path} cannot be written: No space left"),
         (OSError(28, "No space left"), OSError, f"No space left: '{tmp_path}'"),
+        (OSError("not a model"), OSError, "^not a model$"),
     ):
 
         def fail(error=error) -> None:
