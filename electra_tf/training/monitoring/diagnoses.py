@@ -56,6 +56,7 @@ class RunFacts:
         unigram_accuracy: masked-LM accuracy of always predicting the most frequent token.
         unknown_share: share of unknown words in the records.
         warmup_flag: flag that lengthens the warm-up.
+        generator_flag: flag that makes the generator smaller than the discriminator.
     """
 
     num_train_steps: int
@@ -68,6 +69,7 @@ class RunFacts:
     unigram_accuracy: float | None = None
     unknown_share: float | None = None
     warmup_flag: str = "--num_warmup_steps"
+    generator_flag: str = "--generator_hidden_size"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,7 +129,7 @@ def few_replaced_tokens(
         streak[0]["step"],
         f"hardly any tokens are replaced ({streak[-1]['replaced_share']:.2%} with a masking "
         f"rate of {facts.mask_prob:.0%}), so the discriminator has little to detect",
-        ("--disallow_correct", "--generator_hidden_size"),
+        ("--disallow_correct", facts.generator_flag),
     )
 
 
@@ -190,7 +192,7 @@ def auc_at_chance(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diag
         streak[0]["step"],
         f"the discriminator does not tell replaced tokens from original ones (AUC "
         f"{streak[-1]['disc_auc']:.3f}; 0.5 is chance)",
-        _flags(("--learning_rate", "--generator_hidden_size"), disc_weight=facts.disc_weight),
+        _flags(("--learning_rate", facts.generator_flag), disc_weight=facts.disc_weight),
     )
 
 
@@ -205,7 +207,7 @@ def low_auc(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diagnosis 
         streak[0]["step"],
         f"the discriminator has learned little (AUC {streak[-1]['disc_auc']:.3f}; 0.5 is "
         "chance), so its encoder may be worth no more than random weights",
-        _flags(("--temperature", "--generator_hidden_size"), disc_weight=facts.disc_weight),
+        _flags(("--temperature", facts.generator_flag), disc_weight=facts.disc_weight),
     )
 
 
@@ -230,7 +232,7 @@ def detection_by_frequency(
         "the discriminator relies on how often each token is replaced, not on the context (on "
         f"held-out text, AUC {last['disc_auc']:.3f}, but {last['disc_auc_within_token']:.3f} "
         "among occurrences of the same token; 0.5 is chance)",
-        ("--temperature", "--generator_hidden_size"),
+        ("--temperature", facts.generator_flag),
     )
 
 

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from electra_tf.config.choices import ADVERSARIAL, WITHOUT_ENCODER
+from electra_tf.config.choices import ADVERSARIAL, SHARE_ALL, WITHOUT_ENCODER
 from electra_tf.config.pretraining import default_max_predictions
 from electra_tf.config.saved_config import is_finetuned
 from electra_tf.training.monitoring.diagnoses import (
@@ -53,6 +53,8 @@ def facts_of(
             num_warmup_steps=int(share * steps),
             warmup_flag="--warmup_proportion",
         )
+    # One encoder for both has one size.
+    shares_all = hyperparameters.get("embedding_sharing") == SHARE_ALL
     return RunFacts(
         num_train_steps=steps,
         num_warmup_steps=int(hyperparameters.get("num_warmup_steps") or 0),
@@ -63,6 +65,7 @@ def facts_of(
         disc_weight=hyperparameters.get("disc_weight", RunFacts.disc_weight),
         unigram_accuracy=unigram_accuracy,
         unknown_share=unknown_share,
+        generator_flag="--embedding_sharing" if shares_all else RunFacts.generator_flag,
     )
 
 

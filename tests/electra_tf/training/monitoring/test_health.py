@@ -95,6 +95,12 @@ def test_a_discriminator_that_has_learned_little_is_reported_in_the_last_quarter
     assert diagnose(log(300, disc_auc=0.63), FACTS) == []
 
 
+def test_a_generator_that_is_the_discriminator_cannot_be_made_smaller():
+    facts = facts_of({"embedding_sharing": "all", "num_train_steps": 2000})
+    (found,) = diagnose(log(300, disc_auc=0.6), facts)
+    assert found.flags == ("--temperature", "--embedding_sharing")
+
+
 def test_detection_by_token_frequency_takes_two_evaluations():
     records = log(1000, disc_auc=0.8, disc_auc_within_token=0.505)
     (found,) = diagnose(records, FACTS)
