@@ -12,6 +12,7 @@ from electra_tf.config.trained_positions import TRAINED_POSITIONS
 from electra_tf.interop.formats import saved_hyperparameters
 from electra_tf.training.checkpoints.authors_files import has_only_authors_checkpoint
 from electra_tf.training.monitoring.run_info import LOG_FILE, read_log, training_seconds
+from electra_tf.util.console import warn_once
 from electra_tf.util.files import remove_files
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.saved_settings import NUM_TRAIN_STEPS
@@ -162,13 +163,16 @@ class TrialSession:
         if self._trainer.is_chief:
             warn_of_repeated_examples(batch_size, num_examples)
         evaluates = config.do_eval or config.keep_best
+        eval_steps = config.eval_steps or count_steps(num_examples, batch_size, 1)
+        if self._trainer.is_chief:
+            _warn_of_few_evaluations(config, eval_steps, num_train_steps)
         trained = self._trainer.train(
             train_data,
             num_train_steps=num_train_steps,
             seed=trial.seed,
             model_dir=trial.model_dir,
             evaluate=self._selecting_value if evaluates else None,
-            eval_steps=config.eval_steps or count_steps(num_examples, batch_size, 1),
+            eval_steps=eval_steps,
             hyperparameters={
                 **hyperparameters,
                 NUM_TRAIN_STEPS: num_train_steps,
@@ -323,6 +327,26 @@ class TrialSession:
         key = f"{task.name}/{split.split}"
         name = file_stem(self._config.tasks_label, key, self._trial.file_label)
         return os.path.join(self._config.results_dir, name)
+
+
+def _warn_of_few_evaluations(
+    config: FinetuningConfig, eval_steps: int, num_train_steps: int
+) -> None:
+    """Warns of a choice of weights, or an early end, that so few evaluations do not allow."""
+    count = math.ceil(num_train_steps / eval_steps)
+    patience = config.early_stopping_patience
+    interval = f"every {eval_steps} steps of {num_train_steps} (--eval_steps)"
+    # The first one can be the best, and the last one is the end.
+    if patience is not None and count <= patience + 1:
+        warn_once(
+            f"--early_stopping_patience={patience} does not end the training early: that takes "
+            f"more than {patience + 1} evaluations, but the run has {count}, one {interval}"
+        )
+    elif config.keep_best and count == 1:
+        warn_once(
+            f"--keep_best has no effect: with an evaluation {interval}, the only one is of the "
+            "last weights"
+        )
 
 
 def _format_scores(scores: Scores) -> str:

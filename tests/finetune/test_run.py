@@ -47,6 +47,7 @@ from finetune.run import require_finished
 from finetune.task_data import TaskData, fingerprint
 from finetune.tasks.registry import build_tasks
 from finetune.trainer import DivergedError, Trainer
+from finetune.trials import trial_session
 from finetune.trials.trial_runs import TrialRun, fold_runs
 from tests.finetune.conftest import small_settings, write_model
 
@@ -702,6 +703,28 @@ def test_results_behind_a_link_are_those_of_their_models(
     evaluates = {"do_train": False, "init_checkpoint": f"{finished}/model_1"}
     finetune_run._warn_of_replaced_results(make_finetuning_config(**evaluates))
     assert "had the results of the training" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "eval_steps", "warned"),
+    [
+        ({"keep_best": True}, 10, "--keep_best has no effect: with an evaluation every 10"),
+        ({"early_stopping_patience": 2}, 11, "more than 3 evaluations, but the run has 1"),
+        ({"early_stopping_patience": 2}, 4, "--early_stopping_patience=2 does not end the"),
+        ({"early_stopping_patience": 2}, 3, None),
+        ({"keep_best": True}, 9, None),
+        ({}, 10, None),
+    ],
+)
+def test_evaluations_that_are_too_few_to_choose_or_stop_are_warned_of(
+    make_finetuning_config, capsys, changes, eval_steps, warned
+):
+    warn_once.cache_clear()
+    config = make_finetuning_config(**changes)
+    trial_session._warn_of_few_evaluations(config, eval_steps, num_train_steps=10)
+    said = capsys.readouterr().err
+    assert (warned or "") in said
+    assert bool(said) == bool(warned)
 
 
 def test_no_weights_are_chosen_on_scores_that_are_undefined(make_finetuning_config, tmp_path):
