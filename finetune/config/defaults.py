@@ -12,6 +12,7 @@ from electra_tf.text.tokenizer_description import (
     tokenizer_settings,
 )
 from electra_tf.text.vocabulary import VOCAB_FILE
+from electra_tf.util.console import warn_once
 from finetune.config.task_kinds import built_in_kinds, kinds_by_name
 from finetune.config.task_spec_parser import load_specs
 
@@ -88,9 +89,15 @@ def model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
     shape = encoder_settings(given, saved)
     overrides = shape["model_hparam_overrides"]
     positions = overrides.get(_POSITIONS, EncoderConfig.max_position_embeddings)
-    if merged.get("interpolate_positions") and given.get("max_seq_length", 0) > positions:
-        positions = given["max_seq_length"]
+    asked = given.get("max_seq_length", 0)
+    if merged.get("interpolate_positions") and asked > positions:
+        positions = asked
         shape["model_hparam_overrides"] = {**overrides, _POSITIONS: positions}
+    elif merged.get("interpolate_positions") and asked != positions:  # of a stretched model
+        warn_once(
+            "--interpolate_positions has no effect without a --max_seq_length above the "
+            f"model's {positions} position embeddings"
+        )
     vocab_file = (
         given.get("vocab_file")
         or saved.get("vocab_file")

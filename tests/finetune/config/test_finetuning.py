@@ -90,6 +90,20 @@ def test_paths_are_the_authors(tmp_path):
     assert config.raw_data_dir == f"{tmp_path}/finetuning_data"
 
 
+def test_positions_that_are_not_interpolated_are_warned_of(tmp_path, capsys):
+    overrides = {"hidden_size": 64, "max_position_embeddings": 48}
+    describe_model(tmp_path, model_size="small", model_hparam_overrides=overrides)
+    warn_once.cache_clear()
+    stretched = create(tmp_path, max_seq_length=64, interpolate_positions=True)
+    create(tmp_path, **json.loads(stretched.to_json()))  # of a model that is loaded
+    assert "--interpolate_positions" not in capsys.readouterr().err
+    message = "--interpolate_positions has no effect without a --max_seq_length above the"
+    for given in ({"task_names": ("squad",)}, {"max_seq_length": 32}):
+        warn_once.cache_clear()
+        create(tmp_path, interpolate_positions=True, **given)
+        assert f"{message} model's 48 position embeddings" in capsys.readouterr().err
+
+
 def test_the_model_is_as_its_run_described_it(tmp_path):
     describe_model(
         tmp_path,
