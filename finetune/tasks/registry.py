@@ -154,6 +154,11 @@ def make_custom_task(
             f'{spec.source}: "group_column" of task {spec.name!r} has no effect: '
             "it is for --num_folds, and for a dev split that is held out of train"
         )
+    if spec.dev_seed != TaskSpec.dev_seed and (config.num_folds or not spec.held_out_fraction):
+        warn_once(
+            f'{spec.source}: "dev_seed" of task {spec.name!r} has no effect: it is for a dev '
+            "split that is held out of train"
+        )
     if config.num_folds:
         _warn_of_unused_splits(config, spec, task)
     elif spec.held_out_fraction and spec.dev_fraction is None:

@@ -254,20 +254,28 @@ def test_labels_that_a_held_out_group_takes_out_of_train_are_told(make_task, cap
 
 
 @pytest.mark.parametrize(
-    ("files", "changes", "config", "warned"),
+    ("files", "changes", "config", "unused"),
     [
-        ({"train.tsv": GROUPED}, {}, {}, False),
-        ({"train.tsv": GROUPED, "dev.tsv": GROUPED}, {}, {}, True),
-        ({"train.tsv": GROUPED, "dev.tsv": GROUPED}, {}, {"num_folds": 3}, False),
-        ({"train.tsv": GROUPED}, {"dev_fraction": 0}, {"do_eval": False}, True),
+        ({"train.tsv": GROUPED}, {}, {}, ()),
+        ({"train.tsv": GROUPED, "dev.tsv": GROUPED}, {}, {}, ("group_column", "dev_seed")),
+        ({"train.tsv": GROUPED}, {}, {"num_folds": 3}, ("dev_seed",)),
+        ({"train.tsv": GROUPED, "dev.tsv": GROUPED}, {}, {"num_folds": 3}, ("dev_seed",)),
+        (
+            {"train.tsv": GROUPED},
+            {"dev_fraction": 0},
+            {"do_eval": False},
+            ("group_column", "dev_seed"),
+        ),
     ],
 )
-def test_groups_that_divide_nothing_are_warned_of(
-    make_task, capsys, files, changes, config, warned
+def test_what_would_divide_train_is_warned_of_where_it_does_not(
+    make_task, capsys, files, changes, config, unused
 ):
-    make_task(files, "classification", config, group_column="user", **changes)
-    warning = "\"group_column\" of task 'mine' has no effect"
-    assert (warning in capsys.readouterr().err) == warned
+    given = {"group_column": "user", "dev_seed": 1}
+    make_task(files, "classification", config, **given, **changes)
+    warned = capsys.readouterr().err
+    for key in given:
+        assert (f"\"{key}\" of task 'mine' has no effect" in warned) == (key in unused)
 
 
 LINES = '{"text": "good a", "label": "pos"}\n{"text": "bad b", "label": "neg"}\n'
