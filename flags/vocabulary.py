@@ -5,6 +5,7 @@ import sys
 
 from absl import flags
 
+from electra_tf.text.tokenizer_description import warn_of_kept_accents
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_not_empty, local_path
 from flags.command_line.recipe_files import find_recipe
@@ -98,6 +99,9 @@ def config_from_flags(
     coverage = flag_values.character_coverage
     if coverage is not None and math.isnan(coverage):  # which no bounds exclude
         raise UserError(f"--character_coverage must be from 0.5 to 1, not {coverage}")
+    strip = flag_values["do_strip_accents"]
+    if strip.present and strip.value and not flag_values.do_lower_case:
+        warn_of_kept_accents("--do-strip-accents")
     compare_with = flag_values.compare_with
     if compare_with is not None:
         compare_with = local_path(find_recipe(compare_with), "--compare_with")

@@ -26,7 +26,11 @@ from electra_tf.interop.model_checkpoint import (
     TaskDescription,
     containing_folder,
 )
-from electra_tf.text.tokenizer_description import TOKENIZER_SETTINGS, tokenizer_settings
+from electra_tf.text.tokenizer_description import (
+    TOKENIZER_SETTINGS,
+    tokenizer_settings,
+    warn_of_kept_accents,
+)
 from electra_tf.text.vocabulary import (
     UNUSED_TOKEN,
     VOCAB_FILE,
@@ -284,10 +288,7 @@ def _with_tokenizer(
     vocab_file = config.vocab_file or found.get("vocab_file", own_vocabulary)
     given = {name: getattr(config, name) for name in TOKENIZER_SETTINGS}
     if config.strip_accents and config.do_lower_case is False:
-        warn_once(
-            "--strip_accents has no effect with --do_lower_case=false: accents are only "
-            "stripped from lowercased text"
-        )
+        warn_of_kept_accents("--strip_accents")
     if not description.tokenizer_recorded:
         settings = tokenizer_settings(given, vocab_file)
         hyperparameters = dict(description.hyperparameters)

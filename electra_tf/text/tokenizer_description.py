@@ -193,6 +193,14 @@ def tokenizer_settings(
     return values
 
 
+def warn_of_kept_accents(flag: str) -> None:
+    """Warns of a given `flag` of `strip_accents`, where text is not lowercased."""
+    warn_once(
+        f"{flag} has no effect with --do_lower_case=false: accents are only stripped from "
+        "lowercased text"
+    )
+
+
 def check_recorded_vocabulary(
     saved: Mapping[str, Any], vocab_file: str | os.PathLike, model: str
 ) -> None:

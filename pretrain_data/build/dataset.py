@@ -9,7 +9,11 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 
-from electra_tf.text.tokenizer_description import TOKENIZER_SETTINGS, tokenizer_settings
+from electra_tf.text.tokenizer_description import (
+    TOKENIZER_SETTINGS,
+    tokenizer_settings,
+    warn_of_kept_accents,
+)
 from electra_tf.text.vocabulary import Vocabulary, load_vocabulary
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
@@ -88,6 +92,8 @@ def build_pretraining_data(
     vocabulary = load_vocabulary(config.vocab_file, vocab_flag)
     given = {name: getattr(config, name) for name in TOKENIZER_SETTINGS}
     settings = tokenizer_settings(given, config.vocab_file, flags=_TOKENIZER_FLAGS)
+    if config.strip_accents and not settings["do_lower_case"]:
+        warn_of_kept_accents(_TOKENIZER_FLAGS["strip_accents"])
     config = dataclasses.replace(config, **settings)
     parts, unreadable = _find_parts(config, print_fn)
     with exiting_on_signals(), lock_output_dir(config.output_dir, output_flag):

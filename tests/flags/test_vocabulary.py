@@ -7,6 +7,7 @@ import sys
 import pytest
 from absl import flags as absl_flags
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from flags import corpus, vocabulary
 from flags.command_line import parsing
@@ -37,6 +38,15 @@ def test_inputs_of_the_report_are_separated_by_commas():
     assert config.report == ("a.txt", "b/*.gz")
     assert config.compare_with == pathlib.Path("other.txt")
     assert parse("--num_processes=3").num_processes == 3
+
+
+def test_stripped_accents_of_cased_text_are_warned_of(capsys):
+    warn_once.cache_clear()
+    parse("--no-lower-case")
+    parse("--do-strip-accents")
+    assert not capsys.readouterr().err
+    parse("--no-lower-case", "--do-strip-accents")
+    assert "--do-strip-accents has no effect with --do_lower_case=" in capsys.readouterr().err
 
 
 def test_negations_are_those_of_the_records():

@@ -173,13 +173,15 @@ def test_unknown_words_are_a_share_of_the_words(build, corpus_dir, capsys):
 
 def test_settings_without_effect_are_warned_of(build, capsys):
     build(deduplicate="near", near_duplicate_words=3)
+    build(overwrite=True, do_lower_case=False)
     assert "has no effect" not in capsys.readouterr().err
     unused = {"near_duplicate_words": 3, "sentence_language": "de", "text_field": "prose"}
-    build(overwrite=True, **unused)
+    build(overwrite=True, do_lower_case=False, strip_accents=True, **unused)
     warned = capsys.readouterr().err
     assert "--near_duplicate_words=3 has no effect without --deduplicate=near" in warned
     assert "--sentence_language=de has no effect without --sentences=split" in warned
     assert "--text_field=prose has no effect" in warned
+    assert "--do-strip-accents has no effect with --do_lower_case=false" in warned
 
 
 def test_manifests_of_older_programs_are_read(build, tmp_path):
