@@ -15,7 +15,7 @@ from werkzeug.exceptions import (
 
 from electra_tf.inference.web_demo.config import DemoConfig
 from electra_tf.inference.web_demo.models import ExportedModel, TaskModel, TokenInspector
-from electra_tf.inference.web_demo.server import PageServer
+from electra_tf.inference.web_demo.server import POLL_SECONDS, PageServer
 from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.util.errors import UserError
 from electra_tf.util.signals import exiting_on_signals
@@ -220,8 +220,9 @@ def serve(config: DemoConfig, print_fn: Callable[[str], None] = _print_now) -> N
         host = f"[{config.host}]" if ":" in config.host else config.host
         print_fn(f"Serving: http://{host}:{server.server_port}/ (Ctrl-C to stop)")
         try:
-            with server, server.accepting() as ended:
-                ended.wait()
+            with server, server.accepting() as has_ended:
+                while not has_ended.wait(POLL_SECONDS):
+                    pass  # a signal that arrives just before the wait does not end it
         except KeyboardInterrupt:
             print_fn("Stopped")
         except SystemExit:

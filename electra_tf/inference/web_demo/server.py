@@ -15,8 +15,8 @@ from electra_tf.util.errors import UserError
 
 # Connections at once; a browser opens about six to load the page.
 MAX_CONNECTIONS = 32
-# The server notices within this time that it is to stop.
-_POLL_SECONDS = 0.1
+# A server notices within this time that it is to stop, and a process that there was a signal.
+POLL_SECONDS = 0.1
 _BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
@@ -63,7 +63,7 @@ class PageServer(ThreadedWSGIServer):
 
         def accept() -> None:
             try:
-                self.serve_forever(poll_interval=_POLL_SECONDS)
+                self.serve_forever(poll_interval=POLL_SECONDS)
             finally:
                 ended.set()
 
