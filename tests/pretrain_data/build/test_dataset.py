@@ -28,7 +28,7 @@ from electra_tf.text.tokenizer_description import (
 )
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util import console
-from electra_tf.util.console import ProgressBar, format_seconds
+from electra_tf.util.console import ProgressBar, format_seconds, warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.seals import without_seal
 from flags import pretraining
@@ -172,6 +172,7 @@ def test_unknown_words_are_a_share_of_the_words(build, corpus_dir, capsys):
 
 
 def test_settings_without_effect_are_warned_of(build, capsys):
+    warn_once.cache_clear()
     build(deduplicate="near", near_duplicate_words=3)
     build(overwrite=True, do_lower_case=False)
     assert "has no effect" not in capsys.readouterr().err
