@@ -60,10 +60,13 @@ class PageServer(ThreadedWSGIServer):
         is being accepted, and its request would get no answer.
         """
         ended = threading.Event()
+        errors: list[Exception] = []
 
         def accept() -> None:
             try:
                 self.serve_forever(poll_interval=POLL_SECONDS)
+            except Exception as error:  # raised in the thread that waits
+                errors.append(error)
             finally:
                 ended.set()
 
@@ -73,6 +76,8 @@ class PageServer(ThreadedWSGIServer):
         finally:
             if not ended.is_set():  # it would wait for the loop to begin
                 self.shutdown()
+        if errors:
+            raise errors[0]
 
     def finish_requests(self, seconds: float) -> int:
         """Waits for the requests in progress; returns how many are left after that time."""

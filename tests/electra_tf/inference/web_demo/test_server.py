@@ -84,6 +84,16 @@ def test_the_page_says_where_it_is_and_who_can_reach_it(host, monkeypatch):
     assert len(warning) == (host == "0.0.0.0")
 
 
+def test_an_error_that_ends_the_page_is_raised(monkeypatch):
+    def fail(server: PageServer, poll_interval: float) -> None:
+        raise OSError("no more files")
+
+    monkeypatch.setattr(app_module, "create_app", lambda config: Flask("page"))
+    monkeypatch.setattr(PageServer, "serve_forever", fail)
+    with pytest.raises(OSError, match="no more files"):
+        app_module.serve(dataclasses.replace(CONFIG, port=0), lambda message: None)
+
+
 def connect(port: int) -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), timeout=20)
 
