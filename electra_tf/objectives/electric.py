@@ -19,6 +19,8 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.generators.sampling import sampling_logits
 from electra_tf.masking.base import masking_class
 from electra_tf.model.batch_types import PretrainingOutput, PretrainInputs
+from electra_tf.model.heads import softmax_cross_entropy
+from electra_tf.model.kernels import fused
 from electra_tf.model.randomness import Randomness
 from electra_tf.model.schedules import mask_prob_of, temperature_of
 from electra_tf.pretraining_model import PretrainingModel
@@ -79,9 +81,11 @@ class NoiseContrastiveCloze(PretrainingModel):
         masked_lm = self._get_masked_lm_output(inputs, randomness)
         fake = self._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
         fake = fake._replace(is_fake_tokens=fake.written)
-        temperature = temperature_of(self.config, randomness)
-        noise = sampling_logits(masked_lm.cloze.logits, temperature)
-        log_probs = tf.stop_gradient(token_log_probs(noise, fake.inputs.input_ids))
+        log_probs = noise_log_probs(
+            tf.stop_gradient(masked_lm.cloze.logits),
+            fake.inputs.input_ids,
+            tf.convert_to_tensor(temperature_of(self.config, randomness), tf.float32),
+        )
         log_odds = self._log_noise_odds(randomness)
         discriminator = self._get_discriminator_output(
             fake.inputs,
@@ -104,7 +108,7 @@ class NoiseContrastiveCloze(PretrainingModel):
         cloze = self.two_tower(input_ids, input_mask, segment_ids, randomness=randomness)
         noise = sampling_logits(cloze.logits, temperature_of(self.config, randomness))
         log_probs = tf.nn.log_softmax(tf.cast(noise, tf.float32))
-        # Unlike `token_log_probs`, of operations that every format of exports has.
+        # Unlike `noise_log_probs`, of operations that every format of exports has.
         log_probs = tf.gather(log_probs, input_ids, batch_dims=2)
         return energies + log_probs + self._log_noise_odds(randomness)
 
@@ -115,13 +119,15 @@ class NoiseContrastiveCloze(PretrainingModel):
         return tf.math.log(odds) if tf.is_tensor(odds) else math.log(odds)
 
 
-def token_log_probs(logits: tf.Tensor, token_ids: tf.Tensor) -> tf.Tensor:
-    """Returns float32 [batch, seq], log softmax(logits) at each token.
+@fused()
+def noise_log_probs(
+    logits: tf.Tensor, token_ids: tf.Tensor, temperature: tf.Tensor
+) -> tf.Tensor:
+    """Returns float32 [batch, seq], log softmax(logits / temperature) at each token.
 
     Args:
         logits: [batch, seq, vocab].
         token_ids: int32 [batch, seq].
+        temperature: float32 scalar.
     """
-    return -tf.nn.sparse_softmax_cross_entropy_with_logits(
-        labels=token_ids, logits=tf.cast(logits, tf.float32)
-    )
+    return -softmax_cross_entropy(sampling_logits(logits, temperature), token_ids)

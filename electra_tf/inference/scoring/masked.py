@@ -10,7 +10,6 @@ from electra_tf.inference.scoring.config import MASKED
 from electra_tf.inference.scoring.filling import lay_out
 from electra_tf.inference.scoring.scorer import Scorer, TextScore, attention_mask
 from electra_tf.model.layers import Linear
-from electra_tf.objectives.electric import token_log_probs
 from electra_tf.pretraining_model import PretrainingModel
 
 # The last layer computes one state for so many tokens of a row.
@@ -144,6 +143,6 @@ class MaskedScorer(Scorer):
             states[:, None], self._model.generator.embeddings.word_embeddings, float32=True
         )
         logits = logits / self._temperature
-        top = tf.math.top_k(tf.nn.log_softmax(logits[:, 0]), self._num_candidates)
-        log_probs = token_log_probs(logits, targets[:, None])[:, 0]
-        return Cloze(log_probs, top.indices, top.values)
+        log_probs = tf.nn.log_softmax(logits[:, 0])
+        top = tf.math.top_k(log_probs, self._num_candidates)
+        return Cloze(tf.gather(log_probs, targets, batch_dims=1), top.indices, top.values)

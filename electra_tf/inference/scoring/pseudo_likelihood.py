@@ -33,7 +33,6 @@ from electra_tf.inference.scoring.scorer import (
 )
 from electra_tf.model.layers import Linear
 from electra_tf.model.randomness import Randomness
-from electra_tf.objectives.electric import token_log_probs
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
 
@@ -67,7 +66,7 @@ class TwoTowerScorer(OnePassScorer):
             randomness=_NO_RANDOMNESS,
             float32=True,
         ).logits
-        return token_log_probs(logits, input_ids)
+        return tf.gather(tf.nn.log_softmax(logits), input_ids, batch_dims=2)
 
 
 def create_scorer(

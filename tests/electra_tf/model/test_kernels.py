@@ -18,6 +18,7 @@ from electra_tf.model.kernels import (
     sum_rows,
     without_fusion,
 )
+from electra_tf.objectives.electric import noise_log_probs
 from tests import processes
 
 WIDTH = 12
@@ -32,6 +33,7 @@ def key() -> tf.Tensor:
 
 
 X = (2, 5, WIDTH)
+TOKENS = tf.constant([[0, 3, 11, 1, 1], [2, 2, 7, 9, 0]])
 KERNELS = {
     "add_bias": (layer_functions.add_bias, [normal(*X), normal(WIDTH)], {}),
     "split_heads": (layer_functions.split_heads, [normal(*X), normal(WIDTH)], {"num_heads": 2}),
@@ -64,11 +66,8 @@ KERNELS = {
         [normal(*X), normal(WIDTH), normal(WIDTH), normal(WIDTH)],
         {"activation": "gelu", "epsilon": 1e-12},
     ),
-    "softmax_cross_entropy": (
-        heads.softmax_cross_entropy,
-        [normal(2, 5, WIDTH), tf.constant([[0, 3, 11, 1, 1], [2, 2, 7, 9, 0]])],
-        {},
-    ),
+    "softmax_cross_entropy": (heads.softmax_cross_entropy, [normal(*X), TOKENS], {}),
+    "noise_log_probs": (noise_log_probs, [normal(*X), TOKENS, tf.constant(1.5)], {}),
 }
 
 
