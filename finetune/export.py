@@ -18,7 +18,7 @@ from electra_tf.inference.export.config import (
     warn_of_assumed_length,
 )
 from electra_tf.inference.export.pretrained import EMBEDDINGS, EmbeddingsServable
-from electra_tf.inference.export.servable import Servable, ServableLoader
+from electra_tf.inference.export.servable import Servable, ServableLoader, Source
 from electra_tf.interop.model_checkpoint import TASKS
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.framing import NUM_SPECIAL
@@ -71,9 +71,24 @@ def load_finetuned(
     warn_of_untrained_positions(saved, length, "--max_seq_length", config.model_dir)
     if not run.task_names:  # a converted encoder
         warn_of_assumed_length(config, saved, length, positions)
-    if component not in run.task_names:
-        return EmbeddingsServable(model.electra, tokenizer.tokenizer, length)
-    (task,) = [task for task in tasks if task.name == component]
+    if component in run.task_names:
+        (task,) = [task for task in tasks if task.name == component]
+        servable = _task_servable(run, model, task, config.model_dir, print_fn)
+    else:
+        servable = EmbeddingsServable(model.electra, tokenizer.tokenizer, length)
+    servable.source = Source(checkpoint, step)
+    return servable
+
+
+def _task_servable(
+    run: FinetuningConfig,
+    model: FinetuningModel,
+    task: Task,
+    model_dir: str,
+    print_fn: Callable[[str], None],
+) -> Servable:
+    """Returns a task of a model that is served at the length of `run`."""
+    length = run.max_seq_length
     if run.long_text == WINDOWS and task.kind is CLASSIFICATION:
         print_fn(
             f"Texts:   longer than {length} tokens are split into windows, with the "
@@ -81,7 +96,7 @@ def load_finetuned(
         )
     if run.authors_tagging_truncation and task.kind is TAGGING:
         warn_once(
-            f"{config.model_dir} was fine-tuned with --authors_tagging_truncation, which "
+            f"{model_dir} was fine-tuned with --authors_tagging_truncation, which "
             "exports do not have: they tag all words that fit, more than the run has scored"
         )
     return pkgutil.resolve_name(task.kind.servable)(model, task, length)

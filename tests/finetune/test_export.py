@@ -337,6 +337,9 @@ def test_clients_are_told_how_rows_are_made_and_read(model_dir, name, told):
     config = ExportConfig(model_dir=model_dir, export_dir=pathlib.Path("x"), component=name)
     servable = load_servable(config, LOADERS, discard)
     assert servable.metadata.items() >= {"max_seq_length": 32, **told}.items()
+    checkpoint = tf.train.latest_checkpoint(model_dir)
+    step = int(checkpoint.rpartition("-")[2])
+    assert servable.metadata["source"] == {"checkpoint": checkpoint, "step": step}
 
 
 def test_long_questions_are_cut_to_leave_room_for_contexts(model_dir):

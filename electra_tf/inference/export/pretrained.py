@@ -19,7 +19,12 @@ from electra_tf.inference.export.config import (
     serving_length,
     warn_of_assumed_length,
 )
-from electra_tf.inference.export.servable import Servable, ServableLoader, ServedOutputs
+from electra_tf.inference.export.servable import (
+    Servable,
+    ServableLoader,
+    ServedOutputs,
+    Source,
+)
 from electra_tf.model.encoder import Encoder
 from electra_tf.model.positions import gather_positions
 from electra_tf.pretraining_model import PretrainingModel
@@ -192,10 +197,13 @@ def load_pretrained(
                 f"--objective={ELECTRA_15} has trained the discriminator on masked tokens "
                 "alone, most of which are replaced: of a text, it suspects too many tokens"
             )
-        return DiscriminatorServable(model, tokenizer, length)
-    if component == GENERATOR:
-        return GeneratorServable(model, tokenizer, length, config.top_k)
-    return EmbeddingsServable(model.electra, tokenizer, length)
+        servable = DiscriminatorServable(model, tokenizer, length)
+    elif component == GENERATOR:
+        servable = GeneratorServable(model, tokenizer, length, config.top_k)
+    else:
+        servable = EmbeddingsServable(model.electra, tokenizer, length)
+    servable.source = Source(checkpoint, step)
+    return servable
 
 
 PRETRAINED = ServableLoader(describes=is_pretrained, load=load_pretrained)

@@ -27,6 +27,13 @@ TOKENIZER_FILE = "tokenizer.json"
 ConcreteFunction = tf.types.experimental.ConcreteFunction
 
 
+class Source(NamedTuple):
+    """Where exported weights come from: path and step of the checkpoint."""
+
+    checkpoint: str
+    step: int
+
+
 class Servable(abc.ABC):
     """A trained model with its pre- and post-processing.
 
@@ -39,6 +46,8 @@ class Servable(abc.ABC):
     # Names of the texts of a request, and of those with a list of texts per row.
     text_names: tuple[str, ...] = ("text",)
     list_names: tuple[str, ...] = ()
+    # Set by what restores the weights.
+    source: Source | None = None
 
     def __init__(
         self, tokenizer: Tokenizer, max_seq_length: int, linears: Iterable[keras.layers.Layer]
@@ -78,7 +87,9 @@ class Servable(abc.ABC):
     @property
     def metadata(self) -> dict[str, Any]:
         """Settings for clients of `predict`; JSON-serializable."""
+        source = {"source": self.source._asdict()} if self.source else {}
         return {
+            **source,
             "max_seq_length": self.max_seq_length,
             "do_lower_case": self.tokenizer.do_lower_case,
             "strip_accents": self.tokenizer.strip_accents,

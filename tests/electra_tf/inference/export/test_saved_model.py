@@ -1,5 +1,6 @@
 """SavedModels of a pre-trained model: what they hold, and what they answer."""
 
+import json
 import subprocess
 import sys
 
@@ -31,6 +32,14 @@ def model(pretrained_dir, tmp_path_factory):
     ids = servable.tokenizer.tokenize(tf.constant(TEXTS))
     inputs = single_text_inputs(servable.vocabulary, ids, servable.max_seq_length)
     return servable._model, servable, inputs
+
+
+def test_an_export_tells_which_checkpoint_it_is_from(exported, pretrained_dir):
+    for path in exported.values():
+        described = json.loads((path / "assets.extra" / "description.json").read_text())
+        checkpoint = tf.train.latest_checkpoint(pretrained_dir)
+        step = checkpoint.rpartition("-")[2]
+        assert described["source"] == {"checkpoint": checkpoint, "step": int(step)}
 
 
 def test_the_discriminator_tells_of_every_token(servers, model):
