@@ -116,6 +116,11 @@ def convert(
         _check_nesting(checkpoint, config.source, output, folder)
         written = _files_below(folder)
         _check_shadowing(target_format.shadowing, folder, config.output_dir)
+        if not config.overwrite and _has_content(output, besides=os.path.basename(folder)):
+            raise UserError(
+                f"Another program has written to --output={output} meanwhile: pass another "
+                "folder, or --overwrite"
+            )
         if checkpoint_names(folder):  # those of the output folder may be of later steps
             for name in checkpoint_names(config.output_dir):
                 remove_checkpoint(os.path.join(config.output_dir, name))
@@ -152,8 +157,8 @@ def _check_nesting(
             _refuse_source(output, source)
 
 
-def _has_content(folder: pathlib.Path) -> bool:
-    return folder.exists() and any(folder.iterdir())
+def _has_content(folder: pathlib.Path, besides: str | None = None) -> bool:
+    return folder.exists() and any(path.name != besides for path in folder.iterdir())
 
 
 def _files_below(folder: str | os.PathLike) -> set[str]:

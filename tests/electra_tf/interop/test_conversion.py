@@ -94,6 +94,22 @@ def test_a_folder_with_content_is_left_alone(tmp_path, capsys):
         run(SMALL, "huggingface", tmp_path / "mine.txt")
 
 
+def test_a_folder_that_is_filled_meanwhile_is_left_alone(tmp_path):
+    output = tmp_path / "model"
+
+    def convert_another(line: str) -> None:
+        if line.startswith("Model:"):
+            run(SMALL, "tf1", output)
+
+    config = ConversionConfig(
+        source=str(SMALL), target_format="electra_tf", output_dir=str(output)
+    )
+    with pytest.raises(UserError, match=f"Another program has written to --output={output}"):
+        convert(config, FAMILIES, describe_task, convert_another)
+    assert find_format(str(output), "--from", FAMILIES).name == "tf1"
+    assert not (output / "config.json").exists()
+
+
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs Linux's /proc")
 def test_a_folder_that_cannot_be_written_is_refused_before_the_model_is_read(tmp_path):
     with pytest.raises(UserError, match=r"^--output=/proc/x/y cannot be written: /proc: "):
