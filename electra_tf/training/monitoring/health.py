@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from electra_tf.config.choices import ADVERSARIAL, SHARE_ALL, WITHOUT_ENCODER
+from electra_tf.config.choices import ADVERSARIAL, ELECTRIC, SHARE_ALL, WITHOUT_ENCODER
 from electra_tf.config.pretraining import default_max_predictions
 from electra_tf.config.saved_config import is_finetuned
 from electra_tf.training.monitoring.diagnoses import (
@@ -61,6 +61,7 @@ def facts_of(
         mask_prob=_lowest_masking_rate(hyperparameters),
         generator_learns=hyperparameters.get("generator_type") not in WITHOUT_ENCODER,
         is_adversarial=hyperparameters.get("objective") == ADVERSARIAL,
+        has_energies=hyperparameters.get("objective") == ELECTRIC,
         gen_weight=hyperparameters.get("gen_weight", RunFacts.gen_weight),
         disc_weight=hyperparameters.get("disc_weight", RunFacts.disc_weight),
         unigram_accuracy=unigram_accuracy,
@@ -87,9 +88,10 @@ def diagnose(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> list[Diag
         diagnosis(training, facts)
         for diagnosis in (unknown_words, few_replaced_tokens, unigram_generator)
     ]
+    detection = () if facts.has_energies else (always_original, auc_at_chance, low_auc)
     # Of these, the worst alone.
-    detection = (each(training, facts) for each in (always_original, auc_at_chance, low_auc))
-    found.append(next((each for each in detection if each is not None), None))
+    judged = (each(training, facts) for each in detection)
+    found.append(next((each for each in judged if each is not None), None))
     evaluations = [record for record in records if record.get("kind") == "eval"]
     found.append(detection_by_frequency(evaluations, facts))
     found += [

@@ -95,6 +95,13 @@ def test_a_discriminator_that_has_learned_little_is_reported_in_the_last_quarter
     assert diagnose(log(300, disc_auc=0.63), FACTS) == []
 
 
+def test_electrics_noise_may_be_as_likely_as_the_text():
+    records = log(300, disc_auc=0.53, disc_recall=0.0, disc_loss=0.5, replaced_share=0.15)
+    facts = {"num_train_steps": 2000, "num_warmup_steps": 200}
+    assert diagnose(records, facts_of({"objective": "electra", **facts}))
+    assert diagnose(records, facts_of({"objective": "electric", **facts})) == []
+
+
 def test_a_generator_that_is_the_discriminator_cannot_be_made_smaller():
     facts = facts_of({"embedding_sharing": "all", "num_train_steps": 2000})
     (found,) = diagnose(log(300, disc_auc=0.6), facts)
