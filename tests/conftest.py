@@ -4,6 +4,7 @@ import ctypes
 import gc
 import os
 import pathlib
+import signal
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -100,6 +101,17 @@ def unfused() -> Iterator[None]:
 
     with without_fusion():
         yield
+
+
+@pytest.fixture
+def heeded_sigint() -> Iterator[None]:
+    """Heeds SIGINT, here and in programs started here, even where pytest runs with it ignored.
+
+    A shell script starts `pytest &` so, and what a process ignores its children ignore.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 # Graphs of about so much memory stay until they are freed, which takes half a second.

@@ -215,14 +215,11 @@ def test_a_path_that_is_not_utf8_is_named(tmp_path, monkeypatch, capfd):
     assert describe_path_encoding(as_tensor, {"data_dir": "a"}) is None
 
 
+@pytest.mark.usefixtures("heeded_sigint")
 def test_a_second_interrupt_does_not_disturb_the_exit(monkeypatch, capfd):
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        status, errors = run_main(raising(KeyboardInterrupt()), monkeypatch, capfd)
-        assert (status, errors) == (130, "\nInterrupted.\n")
-        signal.raise_signal(signal.SIGINT)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    status, errors = run_main(raising(KeyboardInterrupt()), monkeypatch, capfd)
+    assert (status, errors) == (130, "\nInterrupted.\n")
+    signal.raise_signal(signal.SIGINT)
 
 
 @pytest.mark.parametrize(

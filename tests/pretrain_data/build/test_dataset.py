@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 
 import pytest
 import tensorflow as tf
@@ -441,17 +440,6 @@ def test_an_error_in_a_process_names_the_file_and_leaves_nothing(corpus_dir, tmp
     assert "z.txt.gz (--corpus-dir) is not a complete gzip file" in result.stderr
     assert "Traceback" not in result.stderr
     assert not (tmp_path / "records").exists()
-
-
-@pytest.fixture
-def heeded_sigint() -> Iterator[None]:
-    """Lets programs that are started here heed SIGINT, even where pytest runs with it ignored.
-
-    A shell script starts `pytest &` so, and what a process ignores its children ignore.
-    """
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("heeded_sigint")

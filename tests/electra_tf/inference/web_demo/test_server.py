@@ -220,6 +220,7 @@ def test_connections_above_the_limit_are_refused(monkeypatch):
             assert '{"length":3}' in answer(fourth)
 
 
+@pytest.mark.usefixtures("heeded_sigint")
 @pytest.mark.parametrize(
     ("number", "said"),
     [(signal.SIGTERM, "Stopped by a signal"), (signal.SIGINT, "Stopped")],
