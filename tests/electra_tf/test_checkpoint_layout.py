@@ -20,6 +20,7 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model_builder import build_model
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.training.optimizer import NOT_DECAYED
 
 LAYOUT = json.loads(
     (pathlib.Path(__file__).parents[1] / "data/checkpoint_layout.json").read_text()
@@ -97,6 +98,10 @@ def test_checkpoints_keep_their_keys_shapes_and_order(tmp_path, case):
     keras.utils.set_random_seed(config.seed)
     model = build_model(config, SpecialTokenIds(cls=2, sep=3, mask=4))
     assert describe(model, tmp_path) == LAYOUT[case]
+    for variable in model.trainable_variables:
+        # Biases and parameters of normalization, which are told by their names.
+        is_kept = bool(NOT_DECAYED.search(variable.path))
+        assert is_kept == (len(variable.shape) == 1), f"weight decay of {variable.path}"
 
 
 def test_every_choice_is_among_the_cases():

@@ -12,14 +12,18 @@ import filelock
 import numpy as np
 import pytest
 
+from electra_tf.config.encoder import EncoderConfig
+from electra_tf.config.hyperparameters import TRAINING
+from electra_tf.config.recorded_settings import influences
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.errors import UserError
+from finetune.config.finetuning import FinetuningConfig
 from finetune.data import feature_cache
 from finetune.data.feature_cache import ENTRIES_KEPT, CacheEntry, FeatureCache
 from finetune.data.features import FeatureSpec
 from finetune.results.provenance import scored_settings_digest
-from finetune.task_data import TaskData, fingerprint
+from finetune.task_data import _NEWER_SETTINGS, _SETTINGS, TaskData, fingerprint
 from finetune.tasks.registry import build_tasks
 from finetune.tasks.text.tsv import TsvSource
 
@@ -197,6 +201,52 @@ def test_features_depend_on_class_weights_and_those_of_before_stay_valid(load, m
     assert was_cached
     assert_same_rows(balanced.rows, again.rows)
     assert "cola_weights" not in plain.rows[0]
+
+
+# What determines the weights, but not the features that are cached.
+NOT_IN_FEATURES = {
+    *(field.name for field in dataclasses.fields(EncoderConfig)),
+    "answerable_classifier",
+    "answerable_uses_start_logits",
+    "answerable_weight",
+    "bucket_by_length",
+    "clip_norm",
+    "early_stopping_patience",
+    "eval_steps",
+    "focal_gamma",
+    "freeze_embeddings",
+    "freeze_layers",
+    "interpolate_positions",
+    "joint_prediction",
+    "keep_best",
+    "label_smoothing",
+    "layerwise_lr_decay",
+    "learning_rate",
+    "length_buckets",
+    "lr_decay_power",
+    "num_train_epochs",
+    "optimizer",
+    "precision",
+    "seed",
+    "selection_fraction",
+    "shard_by",
+    "task_names",
+    "train_batch_size",
+    "warmup_proportion",
+    "weight_decay_rate",
+}
+
+
+def test_features_depend_on_every_setting_of_training_or_are_known_not_to():
+    """A new hyperparameter is in `_NEWER_SETTINGS` of `finetune/task_data.py`, or here."""
+    kinds = influences(FinetuningConfig)
+    training = {
+        name
+        for name, kind in kinds.items()
+        if kind == TRAINING and not name.startswith(("authors_", "own_task"))
+    }
+    # The vocabulary counts by its content.
+    assert training - {*_SETTINGS, *_NEWER_SETTINGS} == NOT_IN_FEATURES
 
 
 class KilledError(Exception):

@@ -28,6 +28,19 @@ def create(**given) -> PretrainingConfig:
     return PretrainingConfig.create(**{"data_dir": "data", "model_name": "m", **given})
 
 
+NUMBERS = (int, float, int | None, float | None)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [field.name for field in dataclasses.fields(PretrainingConfig) if field.type in NUMBERS],
+)
+def test_every_number_has_a_lower_bound(name):
+    """That of a new hyperparameter is in `electra_tf/config/checks.py`."""
+    with pytest.raises(UserError, match=name):
+        create(**{name: -1})
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.hyperparameters import EVALUATION, NOTHING, TRAINING
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.recorded_settings import (
@@ -13,6 +14,9 @@ from electra_tf.config.recorded_settings import (
     influences,
 )
 from electra_tf.config.resumption import (
+    _METRIC_SETTINGS,
+    _REPLACEMENT_SETTINGS,
+    WORDS,
     changed_metrics,
     changes_of_resumed_run,
     check_allowed_names,
@@ -151,6 +155,46 @@ def test_how_a_converted_model_was_trained_is_unknown(tmp_path, is_trained_since
     other = config(optimizer="lamb")
     with pytest.raises(UserError, match="has no state of this optimizer"):
         changes_of_resumed_run(other, dataclasses.asdict(other))
+
+
+# What determines the weights, but not what an evaluation of given weights measures, nor which
+# tokens are replaced.
+WEIGHTS_ALONE = {
+    *(field.name for field in dataclasses.fields(EncoderConfig)),
+    "clip_norm",
+    "deterministic_reading",
+    "do_lower_case",
+    "embedding_sharing",
+    "generator_hidden_size",
+    "generator_layers",
+    "generator_learning_rate",
+    "learning_rate",
+    "length_curriculum",
+    "length_curriculum_share",
+    "lr_decay_power",
+    "max_seq_length",
+    "num_train_steps",
+    "num_warmup_steps",
+    "optimizer",
+    "seed",
+    "shard_by",
+    "shuffle_buffer_size",
+    "strip_accents",
+    "train_batch_size",
+    "weight_decay_rate",
+}
+
+
+def test_every_setting_of_training_changes_metrics_and_replacements_or_is_known_not_to():
+    """A new hyperparameter is in the lists of `electra_tf/config/resumption.py`, or here."""
+    training = {n for n, kind in influences(PretrainingConfig).items() if kind == TRAINING}
+    metrics, replacements = {*_METRIC_SETTINGS} - {WORDS}, {*_REPLACEMENT_SETTINGS}
+    # Evaluations have neither schedule.
+    assert replacements - metrics == {"mask_prob_end", "temperature_end"}
+    # The others change the losses.
+    losses = {"disc_weight", "gen_weight", "precision", "span_boundary_weight"}
+    assert metrics - replacements == losses
+    assert training - metrics - replacements == WEIGHTS_ALONE
 
 
 def test_whatever_declares_nothing_influences_the_training():

@@ -27,6 +27,7 @@ from electra_tf.interop.model_checkpoint import (
     CheckpointFormat,
     ModelCheckpoint,
     ModelDescription,
+    with_hyperparameters,
 )
 from electra_tf.text.tokenizer_description import load_tokenizer_description
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_names
@@ -39,6 +40,7 @@ from tests.electra_tf.interop.models import (
     HUGGINGFACE_DATA,
     TF1_DATA,
     assert_same_arrays,
+    format_of,
     read,
 )
 from tests.finetune.conftest import write_model
@@ -133,6 +135,49 @@ def test_a_model_is_not_overwritten_while_it_is_trained(tmp_path):
     run(SMALL, "electra_tf", output, overwrite=True)
     assert checkpoint_names(str(output))
     assert not [*tmp_path.glob("*.tmp")]
+
+
+# Fields of an encoder that the shapes of its weights tell.
+IN_SHAPES = {
+    "embedding_size",
+    "hidden_size",
+    "intermediate_size",
+    "max_position_embeddings",
+    "num_hidden_layers",
+    "type_vocab_size",
+    "vocab_size",
+}
+# Other values of other fields, by type.
+OTHERS = {int: lambda x: x // 2, float: lambda x: x / 2, bool: lambda x: not x}
+# A preset has weights, so it has no use for the range that they were drawn from.
+NOT_IN_A_FORMAT = {("kerashub", "initializer_range")}
+
+
+@pytest.mark.parametrize("target", format_names())
+@pytest.mark.parametrize(
+    "field",
+    [field for field in dataclasses.fields(EncoderConfig) if field.name not in IN_SHAPES],
+    ids=lambda field: field.name,
+)
+def test_a_field_of_the_encoder_is_converted_or_reported_or_refused(tmp_path, field, target):
+    """A new one has to be in the `write` and `read` of each format, too."""
+    before = read(SMALL / "discriminator", "huggingface")
+    value = getattr(before.description.encoder, field.name)
+    changed = "relu" if field.type is str else OTHERS[field.type](value)
+    encoder = dataclasses.replace(before.description.encoder, **{field.name: changed})
+    description = dataclasses.replace(before.description, encoder=encoder)
+    checkpoint = with_hyperparameters(
+        dataclasses.replace(before, description=description), FAMILIES
+    )
+    try:
+        notes = format_of(target).write(checkpoint, str(tmp_path))
+    except UserError as error:
+        refusal = str(error)
+        assert str(changed) in refusal
+        return
+    if not any(note.startswith(field.name) for note in notes):
+        found = getattr(read(tmp_path, target).description.encoder, field.name)
+        assert found == changed or (target, field.name) in NOT_IN_A_FORMAT
 
 
 @pytest.mark.parametrize("target", format_names())

@@ -1,5 +1,6 @@
 """What follows from what in a fine-tuning configuration, and what is refused."""
 
+import dataclasses
 import json
 import os
 
@@ -257,6 +258,32 @@ def test_debug_keeps_away_from_real_models(tmp_path):
 def test_what_cannot_be_is_refused(tmp_path, given, message):
     with pytest.raises(UserError, match=message):
         create(tmp_path, **given)
+
+
+# As in the authors' code; and ranges of labels.
+MAY_BE_NEGATIVE = {
+    "layerwise_lr_decay",
+    "num_trials",
+    "qa_na_threshold",
+    "own_task_max_label",
+    "own_task_min_label",
+}
+# Checked with the other keys of the description that it is part of.
+OF_A_DESCRIPTION = {"own_task_dev_fraction"}
+NUMBERS = (int, float, int | None, float | None)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [field.name for field in dataclasses.fields(FinetuningConfig) if field.type in NUMBERS],
+)
+def test_every_number_has_a_lower_bound(tmp_path, name):
+    """That of a new hyperparameter is in `finetune/config/checks.py`."""
+    if name in MAY_BE_NEGATIVE | OF_A_DESCRIPTION:
+        create(tmp_path, **{name: -1})
+        return
+    with pytest.raises(UserError, match=name):
+        create(tmp_path, **{name: -1})
 
 
 def test_a_negative_layerwise_decay_is_none_as_with_the_authors(tmp_path):
