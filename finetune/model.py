@@ -70,7 +70,8 @@ class TaskHead(keras.layers.Layer, abc.ABC):
     their variables have the name of the task.
 
     Attributes:
-        positions: positions that the head reads in inference; None is all of them.
+        positions: positions that the head reads; None is all of them. Exports compute no others
+            in the last layer, so the head must not read any.
         num_sequences: sequences of a row that the head reads, from the first.
     """
 

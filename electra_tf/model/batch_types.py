@@ -95,11 +95,12 @@ class LossTerm(NamedTuple):
 
     `loss` is the float32 mean over the tokens of the term, and `weight` their number, by
     which replicas and micro-batches are averaged. A `summed` term enters the objective as the
-    sum over tokens instead of the mean.
+    sum over tokens instead of the mean. In training, `coefficient` may be a float32 scalar,
+    such as a function of the step; in evaluations, it must be a number.
     """
 
     loss: tf.Tensor
-    coefficient: float
+    coefficient: tf.Tensor | float
     weight: tf.Tensor
     summed: bool = False
 
