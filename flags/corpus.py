@@ -223,8 +223,8 @@ def _define_selection_flags(define: "_Definer") -> None:
     define.boolean(
         "skip_unreadable",
         False,
-        "Skip files and folders that cannot be read, and list them; the text before the damage "
-        "of a file is kept. By default, they are errors.",
+        "Skip files and folders that cannot be read, and list them; the text before the "
+        "damaged part of a file is kept. By default, they are errors.",
     )
     define.float(
         "eval_fraction",

@@ -254,8 +254,8 @@ def report(arguments: Sequence[str]) -> None:
         python report.py data/models/first data/models/second --output comparison.html
         python report.py data/models/small/results/cola_results.json
 
-    The page needs no network. Writing it needs the extra of `pip install
-    'electra-tf[report]'`.
+    The page needs no network. Writing it needs the extra `report`: pip install
+    'electra-tf[report]'.
     """
     with run_reports.local_runs(arguments) as paths:
         config = run_reports.config_from_flags(paths)
@@ -371,7 +371,7 @@ def serve_demo() -> None:
 
     Open http://127.0.0.1:8080/ and type a sentence: every token is shaded by its probability
     of being replaced, and pointing at one shows what the generator would put there. Needs
-    the extra of `pip install 'electra-tf[demo]'`.
+    the extra `demo`: pip install 'electra-tf[demo]'.
     """
     config = web_demo.config_from_flags()
     import_extra("flask", "demo", "The page")

@@ -108,7 +108,9 @@ class FinetuningFields(
         "by negative numbers, as in the authors' code.",
     )
     authors_layerwise_lr_decay: bool = hyperparameter(
-        False, "Apply one more decay factor to every encoder layer, as the authors' code does."
+        False,
+        "Apply one more decay factor to the embeddings and every encoder layer, as the "
+        "authors' code does.",
     )
     optimizer: str = hyperparameter(
         "adam", "Optimizer: the authors' Adam, or LAMB for large batches.", OPTIMIZERS
@@ -144,7 +146,7 @@ class FinetuningFields(
         "data.",
     )
     early_stopping_patience: int | None = hyperparameter(
-        None, "Evaluations without improvement before stopping; implies keep_best."
+        None, "Evaluations without improvement before stopping; implies --keep_best."
     )
     use_tfrecords_if_existing: bool = hyperparameter(
         True,
