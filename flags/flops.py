@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from absl import flags
 
-from electra_tf.config import choices
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.flops.counting import objective_class
 from electra_tf.flops.report import RunFlops, count_finetuning, count_pretraining
 from electra_tf.interop.initial_settings import pretraining_config
 from electra_tf.text.vocabulary import VOCAB_FILE
@@ -155,8 +155,7 @@ def _count_recipe(path: str, name: str, place: dict[str, str | None]) -> RunFlop
             if is_read and not os.path.isdir(model):
                 warn_once(
                     f"--model_name={given_name}: there is no model in {model}, so "
-                    f"--recipe={path} is counted with an encoder of the size "
-                    f"{config.model_size}"
+                    f"--recipe={path} is counted with an encoder of size {config.model_size}"
                 )
             kinds = own_kinds(dataclasses.asdict(config), config.task_names)
             if MULTIPLE_CHOICE.name in kinds.values():
@@ -180,7 +179,7 @@ def _count_recipe(path: str, name: str, place: dict[str, str | None]) -> RunFlop
 
 def _count_pretraining(name: str, config: PretrainingConfig) -> RunFlops:
     """Returns the FLOPs of a run that can be trained."""
-    choices.load(choices.OBJECTIVES, config.objective).check(config)
+    objective_class(config).check(config)
     return count_pretraining(name, config)
 
 

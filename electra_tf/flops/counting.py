@@ -197,7 +197,7 @@ def _shares_of_steps(
 ) -> list[tuple[float, PretrainingConfig, int]]:
     """Returns each phase: its fraction of the steps, configuration and stage."""
     at_length = {each.max_seq_length: each for _, each in configs_by_length(config)}
-    stages = choices.load(choices.OBJECTIVES, config.objective).stages_of(config)
+    stages = objective_class(config).stages_of(config)
     return [
         (
             (phase.end_step - phase.first_step) / config.num_train_steps,
@@ -288,7 +288,7 @@ def model_flops_per_step(config: PretrainingConfig) -> int:
 
 def model_flops_by_phase(config: PretrainingConfig) -> dict[tuple[int, int], int]:
     """Returns the model FLOPs of a step by stage of a run and sequence length."""
-    stages = choices.load(choices.OBJECTIVES, config.objective).stages_of(config)
+    stages = objective_class(config).stages_of(config)
     return {
         (stage, at_length.max_seq_length): _model_flops(at_length, stage)
         for stage in range(len(stages))
@@ -338,7 +338,12 @@ def _parts_of_stage(config: PretrainingConfig, stage: int) -> list[ModelPart]:
 
 def model_parts(config: PretrainingConfig) -> list[ModelPart]:
     """Returns the encoders that a training step runs, in order; imports TensorFlow."""
+    return objective_class(config).parts(config)
+
+
+def objective_class(config: PretrainingConfig) -> type:
+    """Returns the class selected by `--objective`; imports TensorFlow, without its messages."""
     # Imported here, because the FLOPs of published models do not need it.
     if "tensorflow" not in sys.modules:
         import_tensorflow()
-    return choices.load(choices.OBJECTIVES, config.objective).parts(config)
+    return choices.load(choices.OBJECTIVES, config.objective)

@@ -92,7 +92,7 @@ def test_finetuning_takes_the_encoder_of_the_model(tmp_path, capsys):
     assert lost.inference_flops == unknown.inference_flops
     assert (
         f"--model_name=larg: there is no model in {tmp_path}/models/larg, so --recipe={ROUTER} "
-        "is counted with an encoder of the size small"
+        "is counted with an encoder of size small"
     ) in capsys.readouterr().err
 
 
@@ -182,7 +182,7 @@ def test_the_program(tmp_path):
     result = subprocess.run(
         [
             sys.executable,
-            *("-X", "importtime", "flops_computation.py"),
+            "flops_computation.py",
             *("--flagfile", SMALL, "--train_batch_size", "64", "--recipe", SMALL),
             *("--json", str(output)),
         ],
@@ -192,7 +192,7 @@ def test_the_program(tmp_path):
         timeout=60,
     )
     assert result.returncode == 0, result.stderr
-    assert "| tensorflow" not in result.stderr
+    assert result.stderr == ""  # nor messages of TensorFlow, which tells the objective's parts
     lines = result.stdout.splitlines()
     row = "| BERT-Small | counted here | 1.42e18 | 3.68e09 | 45.3x | 7.78x | 45x / 8x |"
     assert row in lines
