@@ -80,8 +80,8 @@ class Objective:
             )
         if cls.has_discriminator and not config.disc_weight:
             warn_once(
-                "--disc_weight=0 does not train the discriminator, so its metrics (disc_*) say "
-                "nothing"
+                "--disc_weight=0 does not train the discriminator, so its metrics (disc_*) are "
+                "meaningless"
             )
         if cls.has_generator and not generator.is_constant:
             if config.embedding_sharing == choices.SHARE_ALL:

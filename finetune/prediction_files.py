@@ -167,8 +167,8 @@ def warn_of_older_predictions(
         if paths:
             again = "" if getattr(config, flag) else f", or predict again with --{flag}"
             warn_once(
-                f"{paths[0]} is of an earlier run, whose model may be another one than that of "
-                f"the results now: remove it{again}"
+                f"{paths[0]} is from an earlier run, whose model may not be that of the "
+                f"current results: remove it{again}"
             )
 
 

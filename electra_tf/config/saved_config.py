@@ -103,8 +103,8 @@ def load_saved_config(directory: str | os.PathLike) -> SavedConfig | None:
     actual = hash_vocabulary(vocab_file)
     if recorded and actual and recorded != actual:
         warn_once(
-            f"{vocab_file} is not the vocabulary that {path} was written with: tokens "
-            "that have moved to other lines get the embeddings of others. Restore the file"
+            f"{vocab_file} is not the vocabulary that {path} was written with: tokens that "
+            "have moved to other lines get the embeddings of other tokens. Restore the file"
         )
     return saved
 

@@ -77,8 +77,9 @@ def _warn_of_other_tokenizer(
         if name in given and name in saved and given[name] != saved[name]:
             warn_once(
                 f"--{name}={str(given[name]).lower()} contradicts {source}, which was trained "
-                f"with {str(saved[name]).lower()}: its embeddings are of other tokens. Omit "
-                "the flag, and build the records with the setting of the checkpoint"
+                f"with {str(saved[name]).lower()}, so texts would get other tokens than in its "
+                "training. Omit the flag, and build the records with the setting of the "
+                "checkpoint"
             )
 
 

@@ -83,7 +83,10 @@ class Encoder(keras.layers.Layer):
             ValueError: there are not as many layers.
         """
         if not 0 <= num_layers <= self.config.num_hidden_layers:
-            raise ValueError(f"{num_layers} of {self.config.num_hidden_layers} layers")
+            raise ValueError(
+                f"{num_layers} layers cannot be frozen: the encoder has "
+                f"{self.config.num_hidden_layers}"
+            )
         self._num_frozen_layers = num_layers
         for layer in (self.embeddings, self.embeddings_project):
             if layer is not None:

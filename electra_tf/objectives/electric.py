@@ -55,14 +55,14 @@ class NoiseContrastiveCloze(PretrainingModel):
         if not masking_class(config).is_uniform:
             warn_once(
                 f"--masking={config.masking} draws noise more often at some tokens than at "
-                "others, but the loss of --objective=electric assumes the same rate at all: "
-                "the energies are biased by it. Use --masking=token"
+                "others, but the loss of --objective=electric assumes the same rate "
+                "everywhere, so the energies are biased. Use --masking=token"
             )
         most, rate = config.max_predictions_per_seq, config.mask_prob
         if most < int(rate * config.max_seq_length):
             warn_once(
                 f"--max_predictions_per_seq={most} draws less noise than --mask_prob={rate:g}, "
-                "which the loss of --objective=electric assumes: the energies are biased by it"
+                "which the loss of --objective=electric assumes, so the energies are biased"
             )
 
     @classmethod

@@ -92,8 +92,8 @@ class TwoStage(PretrainingModel):
         if config.init_checkpoint:
             warn_once(
                 "--objective=two_stage starts the discriminator of its second stage from the "
-                f"generator: of --init_checkpoint={config.init_checkpoint}, only a generator "
-                "is used, not the encoder"
+                "generator, so only the generator of "
+                f"--init_checkpoint={config.init_checkpoint} is used, not its encoder"
             )
 
     @classmethod

@@ -145,7 +145,7 @@ def load_model_vocabulary(
     if vocabulary.size > vocab_size:
         raise UserError(
             f"{flag}: the model has {vocab_size} embeddings, but {path} has {vocabulary.size} "
-            "entries, so it is of another model: restore the vocabulary of this one"
+            "entries, so it belongs to another model: restore the vocabulary of this one"
         )
     if not missing:
         return vocabulary

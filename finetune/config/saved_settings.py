@@ -37,8 +37,8 @@ def warn_of_unfinished(saved: Mapping[str, Any], step: int, path: str) -> None:
     total = saved.get(NUM_TRAIN_STEPS)
     if total is not None and step < total:
         warn_once(
-            f"{path} is of step {step:,} of {total:,}: this fine-tuning has not finished. Run "
-            "the same run_finetuning.py command again to finish it"
+            f"{path} is from step {step:,} of {total:,}: this fine-tuning has not finished. "
+            "Run the same run_finetuning.py command again to finish it"
         )
 
 

@@ -126,7 +126,7 @@ def _refuse_numbers(path: str, line: int, words: Sequence[str], width: int) -> N
     if width > 2 and len(words) >= _NUMBERED_WORDS and list(words) == numbers:
         raise UserError(
             f"{path}: the words of the sentence at line {line} are {', '.join(words[:3])}, …: "
-            'the column of words is another one. "columns" of CoNLL-U are {"words": 1, '
+            'the words are in another column. "columns" of CoNLL-U are {"words": 1, '
             '"tags": 3} for parts of speech'
         )
 

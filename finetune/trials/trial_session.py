@@ -344,8 +344,8 @@ def _warn_of_few_evaluations(
         )
     elif config.keep_best and count == 1:
         warn_once(
-            f"--keep_best has no effect: with an evaluation {interval}, the only one is of the "
-            "last weights"
+            f"--keep_best has no effect: with an evaluation {interval}, the only one is that "
+            "of the last weights"
         )
 
 

@@ -79,10 +79,10 @@ def read_pretraining_records(
             `repeat`.
     """
     if shard != UNSHARDED and not (repeat or pad_last_batch):
-        raise ValueError("The last batch of a shard has to be filled")
+        raise ValueError("Without `repeat`, a shard needs `pad_last_batch`")
     by_file = shard.by_file
     if by_file and not repeat:
-        raise ValueError("Reading once is sharded by record")
+        raise ValueError("Without `repeat`, records are sharded by record, not by file")
     files = find_checked_record_files(
         patterns, max_seq_length, flag, skip_bad_records=skip_bad_records
     )

@@ -39,7 +39,7 @@ def test_predictions_of_an_earlier_model_are_told_of(make_finetuning_config, tmp
         capsys.readouterr()
         run(make_finetuning_config(data_dir=str(data), num_train_epochs=1, **changes), discard)
         lines = capsys.readouterr().err.splitlines()
-        return [line for line in lines if "is of an earlier run" in line]
+        return [line for line in lines if "is from an earlier run" in line]
 
     predicts = {"do_predict": True, "predict_file": str(unlabeled), "write_test_outputs": True}
     assert not said(**predicts)
@@ -51,15 +51,15 @@ def test_predictions_of_an_earlier_model_are_told_of(make_finetuning_config, tmp
     for path in older:
         path.write_text("{}\n")
     (stale,) = said(**predicts, learning_rate=1e-3)
-    assert stale.startswith(f"warning: {older[0]} is of")
+    assert stale.startswith(f"warning: {older[0]} is from")
     assert stale.endswith(": remove it")
-    assert results.startswith(f"warning: {tmp_path}/results/cola_predictions.jsonl is of")
-    assert "/test_predictions/cola_test_1_predictions.jsonl is of" in tests
+    assert results.startswith(f"warning: {tmp_path}/results/cola_predictions.jsonl is from")
+    assert "/test_predictions/cola_test_1_predictions.jsonl is from" in tests
     older[0].unlink()
     # The same model, but the ensemble may be of other trials.
     assert said(learning_rate=1e-3) == [
-        f"warning: {older[1]} is of an earlier run, whose model may be another one than that "
-        "of the results now: remove it, or predict again with --write_test_outputs"
+        f"warning: {older[1]} is from an earlier run, whose model may not be that of the "
+        "current results: remove it, or predict again with --write_test_outputs"
     ]
 
 

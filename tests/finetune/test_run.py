@@ -135,7 +135,7 @@ def test_a_stopped_run_goes_on_where_it_was(
     for use in (_evaluate, _load_to_export, _read_to_convert):
         warn_once.cache_clear()
         use(other)
-        warning = "ckpt-12 is of step 12 of 16: this fine-tuning has not finished"
+        warning = "ckpt-12 is from step 12 of 16: this fine-tuning has not finished"
         assert warning in capsys.readouterr().err
     finetune_run.run(other, said.append)
     assert any("Resuming from" in line and "step 12" in line for line in said)

@@ -195,7 +195,7 @@ def load_pretrained(
         if run.objective == ELECTRA_15:
             warn_once(
                 f"--objective={ELECTRA_15} has trained the discriminator on masked tokens "
-                "alone, most of which are replaced: of a text, it suspects too many tokens"
+                "alone, most of which are replaced: it suspects too many tokens of a text"
             )
         servable = DiscriminatorServable(model, tokenizer, length)
     elif component == GENERATOR:

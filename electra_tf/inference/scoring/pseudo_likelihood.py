@@ -113,8 +113,8 @@ def create_scorer(
         return scorer(model, batch_size, num_cores, num_candidates=num_candidates)
     if num_candidates:
         raise UserError(
-            f"--predict_tokens needs --method={MASKED} or {ELECTRA}: {method} says nothing of "
-            "other tokens than those of the text"
+            f"--predict_tokens needs --method={MASKED} or {ELECTRA}: {method} says nothing "
+            "about tokens other than those of the text"
         )
     return {TWO_TOWER: TwoTowerScorer, ELECTRIC: ElectricScorer}[method](
         model, batch_size, num_cores

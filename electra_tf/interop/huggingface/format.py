@@ -339,7 +339,7 @@ def _parts(checkpoint: ModelCheckpoint, notes: list[str]) -> list[_Part]:
         if objective == ELECTRA_15:
             notes.append(
                 f"{DISCRIMINATOR_HEAD}: objective {ELECTRA_15} has trained it on masked tokens "
-                "alone, most of which are replaced: of a text, it suspects too many tokens"
+                "alone, most of which are replaced: it suspects too many tokens of a text"
             )
     if checkpoint.has_masked_lm:
         arrays = electra | checkpoint.part(GENERATOR_HEAD)

@@ -269,8 +269,8 @@ def _check_same_tokens(plain: bytes, fast: bytes, folder: str) -> None:
         if ours != theirs and ours and theirs:
             raise UserError(
                 f"{folder}: token {number} is {ours!r:.40} in {VOCAB_FILE} and {theirs!r:.40} "
-                f"in {TOKENIZER_FILE}, which transformers uses: delete the file that is not of "
-                "this model"
+                f"in {TOKENIZER_FILE}, which transformers uses: delete the file that does not "
+                "belong to this model"
             )
 
 

@@ -30,8 +30,8 @@ def write_squad_outputs(
     if repeated := len(predictions) - len({p["id"] for p in predictions}):
         path = os.path.join(directory, f"{task_name}_preds.json")
         warn_once(
-            f"{path} has no answer to {repeated:,} of {len(predictions):,} questions, whose id "
-            "is also that of a later one"
+            f"{path} has no answer to {repeated:,} of {len(predictions):,} questions, because "
+            "later questions have the same ids"
         )
 
     def best(prediction: Mapping[str, Any]) -> str:

@@ -125,7 +125,7 @@ def test_initial_weights_that_are_replaced_are_warned_of(make_model, capsys):
     for start, warns in ((None, False), ("bert", True)):
         warn_once.cache_clear()
         TwoStage.warn_of_unused(dataclasses.replace(config, init_checkpoint=start))
-        warned = "of --init_checkpoint=bert, only a generator is used, not the encoder"
+        warned = "so only the generator of --init_checkpoint=bert is used, not its encoder"
         assert (warned in capsys.readouterr().err) == warns
 
 

@@ -100,7 +100,7 @@ def test_embeddings_without_a_token_get_an_unused_one(tmp_path, capsys):
     load_model_vocabulary(path, 7, MODEL_FLAG)
     assert "6 entries, fewer than the model's 7: the last 1" in capsys.readouterr().err
     with pytest.raises(
-        UserError, match=r"^--model_dir: the model has 5 .*, so it is of another"
+        UserError, match=r"^--model_dir: the model has 5 .*, so it belongs to another"
     ):
         load_model_vocabulary(path, 5, MODEL_FLAG)
 

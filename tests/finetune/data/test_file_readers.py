@@ -158,7 +158,7 @@ def test_a_comment_that_only_its_tag_tells_is_warned_of(tmp_path, capsys):
 
 def test_numbers_of_words_are_not_taken_for_words(tmp_path):
     path = write(tmp_path, "a.conll", "1\ta\tO\n2\tb\tO\n3\tc\tO\n")
-    with pytest.raises(UserError, match=r"at line 1 are 1, 2, 3, …: the column of words is"):
+    with pytest.raises(UserError, match=r"at line 1 are 1, 2, 3, …: the words are in"):
         read_records(path, file_format="conll", columns=CHUNKS)
 
 

@@ -136,10 +136,10 @@ def test_a_folder_is_refused(records, tmp_path):
 def test_shards_read_once_are_padded_and_divided_by_record(records):
     given = {"patterns": records, "max_seq_length": LENGTH, "batch_size": 4, "repeat": False}
     shard = DataShard(worker=0, num_workers=2)
-    with pytest.raises(ValueError, match="The last batch of a shard has to be filled"):
+    with pytest.raises(ValueError, match="a shard needs `pad_last_batch`"):
         read_pretraining_records(**given, shard=shard, pad_last_batch=False)
     by_file = dataclasses.replace(shard, by=BY_FILE)
-    with pytest.raises(ValueError, match="Reading once is sharded by record"):
+    with pytest.raises(ValueError, match="are sharded by record, not by file"):
         read_pretraining_records(**given, shard=by_file, pad_last_batch=True)
 
 
