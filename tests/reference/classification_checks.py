@@ -4,13 +4,19 @@ import functools
 import json
 import pathlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.config.encoder import EncoderConfig
+from electra_tf.config.encoder import (
+    MODEL_SIZES,
+    EncoderConfig,
+    default_embedding_size,
+    encoder_config,
+)
 from electra_tf.interop.variable_names import NamedVariable, encoder_variables
 from electra_tf.model.encoder import Encoder, EncoderOutput
 from electra_tf.text.cached_tokenizer import CachedTokenizer
@@ -168,6 +174,20 @@ def _compare_metrics(
         comparison.close(f"{label} {name}", actual[name], expected, TOLERANCE)
 
 
+def recorded_encoder_config(given: Mapping[str, Any]) -> EncoderConfig:
+    """Returns the shape of a recorded model, of what differs from the authors' defaults."""
+    size = given.get("model_size", "small")
+    overrides = given.get("model_hparam_overrides", {})
+    width = given.get("embedding_size", default_embedding_size(size, overrides))
+    return encoder_config(
+        size,
+        overrides,
+        # With null, theirs is the hidden size.
+        embedding_size=width or overrides.get("hidden_size", MODEL_SIZES[size][0]),
+        vocab_size=given.get("vocab_size", EncoderConfig.vocab_size),
+    )
+
+
 class RecordedHeads:
     """A set's random weights for an encoder and heads, and the recorded outputs."""
 
@@ -175,15 +195,8 @@ class RecordedHeads:
         self.folder = folder
         self.given = json.loads((self.folder / "config.json").read_text())
         self.arrays = dict(np.load(self.folder / "arrays.npz"))
-        config = self.given["config"]
-        self.task_names: list[str] = config["task_names"]
-        self.encoder_config = EncoderConfig(
-            **{
-                "vocab_size": config["vocab_size"],
-                "embedding_size": config["embedding_size"],
-                **config["model_hparam_overrides"],
-            }
-        )
+        self.task_names: list[str] = self.given["config"]["task_names"]
+        self.encoder_config = recorded_encoder_config(self.given["config"])
         self.encoder = Encoder(self.encoder_config, name="electra")
         self.load(encoder_variables(self.encoder))
 

@@ -10,7 +10,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.config.encoder import default_embedding_size, encoder_config
 from electra_tf.interop.model_checkpoint import TASK_SCOPE
 from electra_tf.interop.variable_names import encoder_variables
 from electra_tf.model.encoder import Encoder
@@ -19,6 +18,7 @@ from finetune.data.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from finetune.model import HeadOutput
 from finetune.tasks.qa.task import QATask
 from tests.authors_weights import load_tf1_variables
+from tests.reference.classification_checks import recorded_encoder_config
 from tests.reference.compare_outputs import TOLERANCE
 from tests.reference.model_checks import GRADIENT_FLOOR, GRADIENT_TOLERANCE
 from tests.reference.qa_settings import make_config
@@ -51,13 +51,8 @@ class _Model:
     """The authors' weights in our encoder and head."""
 
     def __init__(self, folder: pathlib.Path, recorded: dict, name: str) -> None:
-        given = recorded["config"]
-        self.config = make_config(given)
-        size, overrides = given["model_size"], given.get("model_hparam_overrides", {})
-        width = given.get("embedding_size") or default_embedding_size(size, overrides)
-        shape = encoder_config(
-            size, overrides, embedding_size=width, vocab_size=given["vocab_size"]
-        )
+        self.config = make_config(recorded["config"])
+        shape = recorded_encoder_config(recorded["config"])
         self.name = name
         self.encoder = Encoder(shape, name="electra")
         task = QATask(self.config, name, None, v2=True, files={})

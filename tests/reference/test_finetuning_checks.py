@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from electra_tf.config.encoder import EncoderConfig
 from tests.check_reference import find_sets
 from tests.reference import (
     classification_checks,
@@ -15,6 +16,7 @@ from tests.reference import (
     qa_feature_checks,
     tagging_checks,
 )
+from tests.reference.classification_checks import RecordedHeads
 from tests.reference.qa_scorer_checks import check_squad_evaluation
 from tests.reference.result import relative_difference
 from tests.reference.test_numeric_checks import assert_all_pass
@@ -65,6 +67,37 @@ def test_models_of_any_name_and_task_are_checked(tmp_path, subtests):
     results = {result.name: result for result in classification_checks.check_heads(tmp_path)}
     assert results["head other sts"].passed
     assert "there is no such task" in results["heads other together"].detail
+
+
+@pytest.mark.parametrize(
+    ("given", "width", "layers", "heads", "embedding_size"),
+    [
+        (
+            {"model_hparam_overrides": {"hidden_size": 128, "num_hidden_layers": 1}},
+            128,
+            1,
+            2,
+            128,
+        ),
+        ({"embedding_size": None}, 256, 12, 4, 256),
+        ({"model_size": "base"}, 768, 12, 12, 768),
+    ],
+)
+def test_models_have_the_sizes_that_the_settings_leave_out(
+    tmp_path, monkeypatch, given, width, layers, heads, embedding_size
+):
+    config = {"task_names": ["sst"], "vocab_size": 8, **given}
+    (tmp_path / "config.json").write_text(json.dumps({"config": config}))
+    np.savez(tmp_path / "arrays.npz")
+    monkeypatch.setattr(RecordedHeads, "load", lambda *_: None)
+    assert RecordedHeads(tmp_path).encoder_config == EncoderConfig(
+        vocab_size=8,
+        embedding_size=embedding_size,
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=4 * width,
+    )
 
 
 def test_correlations_with_constants_agree():
