@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.tokenizer import MAX_CODE_POINTS_PER_WORD
 from finetune.data.features import DataReport
 from finetune.tasks.base import SplitData
 from finetune.tasks.tagging.examples import ConllSource, TaggingExample
@@ -65,6 +66,9 @@ class WordsAsTheyStand(CachedTokenizer):
         ids: list[int] = []
         for part in _split_at_punctuation(word):
             of_part, start = [], 0
+            if len(part) > MAX_CODE_POINTS_PER_WORD:
+                ids.append(self.vocabulary.unk_id)
+                continue
             while start < len(part):
                 prefix = "##" if start else ""
                 ends = range(len(part), start, -1)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from electra_tf.config.encoder import EncoderConfig
+from electra_tf.text.vocabulary import load_vocabulary
 from tests.check_reference import find_sets
 from tests.reference import (
     classification_checks,
@@ -147,6 +148,14 @@ def test_features_of_tagging(tmp_path, subtests, words, tags, mapping):
     vocab_file = ROOT / "recipes/vocab/bert_uncased_vocab.txt"
     results = tagging_checks.check_features(tmp_path, vocab_file)
     assert len(assert_all_pass(results, subtests)) == 2
+
+
+def test_ideographs_of_tagging_stay_together_up_to_the_longest_word():
+    vocabulary = load_vocabulary(ROOT / "recipes/vocab/bert_uncased_vocab.txt")
+    first, other = vocabulary.ids["中"], vocabulary.ids["##中"]
+    tokenizer = tagging_checks.WordsAsTheyStand(vocabulary)
+    pieces = [ids.tolist() for ids in tokenizer.tokenize([200 * "中", 201 * "中"])]
+    assert pieces == [[first, *199 * [other]], [vocabulary.unk_id]]
 
 
 def test_questions_of_mrqa_are_known_by_their_qid(tmp_path, subtests):
