@@ -11,6 +11,7 @@ from electra_tf.config.resumption import DATA
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.masking.base import masking_class
 from electra_tf.model_builder import model_class
+from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_not_input
@@ -34,7 +35,7 @@ def training_records(
     lengths = (*config.length_curriculum, config.max_seq_length)
     return RecordFiles(
         patterns={length: records_of_length(config, length) for length in lengths},
-        vocab_size=config.vocab_size,
+        vocab_size=_num_ids(config),
         flag=TRAIN_FLAG,
         seed=config.seed,
         shuffle_buffer_size=config.shuffle_buffer_size,
@@ -147,9 +148,14 @@ def evaluated_records(config: PretrainingConfig) -> RecordFiles:
 def _read_once(config: PretrainingConfig, patterns: str, flag: str) -> RecordFiles:
     return RecordFiles(
         patterns={config.max_seq_length: patterns},
-        vocab_size=config.vocab_size,
+        vocab_size=_num_ids(config),
         flag=flag,
         skip_bad_records=config.skip_bad_records,
         repeat=False,
         print_fn=discard,
     )
+
+
+def _num_ids(config: PretrainingConfig) -> int:
+    """Returns the number of ids that records may have: other embeddings are of no token."""
+    return min(config.vocab_size, load_vocabulary(config.vocab_file, "--vocab_file").size)

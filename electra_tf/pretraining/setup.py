@@ -58,6 +58,7 @@ from electra_tf.training.monitoring.run_info import (
     write_run_info,
 )
 from electra_tf.training.monitoring.trackers import open_trackers
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import remove_files
 from electra_tf.util.temporaries import remove_folder
@@ -241,6 +242,12 @@ def data_statistics(
         UserError: there is nothing to learn from.
     """
     counts = np.array(records.token_counts(config.vocab_size, max_examples=_SAMPLED_EXAMPLES))
+    if counts[vocabulary.pad_id]:
+        warn_once(
+            f"the first examples of {records.describe(config.max_seq_length)} have [PAD] where "
+            "input_mask is 1: it is masked, and learned, as words are. Build records whose "
+            "input_mask is 0 there"
+        )
     special = [vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id]
     counts[special] = 0
     total = int(counts.sum())

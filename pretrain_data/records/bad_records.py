@@ -251,6 +251,8 @@ def content_problem(
         return f"it lacks the feature {missing[0]!r}"
     for name in ENCODER_INPUTS:
         length = len(features[name].int64_list.value)
+        if not length:
+            return f"its {name} has no integers"
         expected = max_seq_length or len(features[INPUT_IDS].int64_list.value)
         if length != expected:
             return f"its {name} has {length} integers instead of {expected}"

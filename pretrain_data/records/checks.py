@@ -1,13 +1,14 @@
 """Checks that records are complete, and of the length, vocabulary and tokenizer of a run."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import tensorflow as tf
 
-from electra_tf.text.framing import INPUT_IDS
+from electra_tf.text.framing import ENCODER_INPUTS, INPUT_IDS, INPUT_MASK
 from electra_tf.text.tokenizer_description import TOKENIZER_SETTINGS, TokenizerDescription
 from electra_tf.text.vocabulary import Vocabulary
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from pretrain_data.records.bad_records import (
     content_problem,
@@ -127,13 +128,16 @@ def check_built_files(files: Sequence[str], *, skip_bad_records: bool = False) -
 def check_vocabulary(
     files: Sequence[str], vocabulary: Vocabulary, flag: str = DEFAULT_FLAG
 ) -> None:
-    """Compares a vocabulary with the manifests, where there are any.
+    """Compares a vocabulary with the manifests; without one, a record must begin with [CLS].
 
     Raises:
         UserError: records were built with another one.
     """
     for directory, manifest in sorted(load_manifests(files).items()):
-        if manifest is not None and manifest.vocab_sha256 != vocabulary.sha256:
+        if manifest is None:
+            inside = [path for path in files if os.path.dirname(path) == directory]
+            _warn_of_another_beginning(inside, vocabulary, flag)
+        elif manifest.vocab_sha256 != vocabulary.sha256:
             raise UserError(
                 f"The records of {flag} in {directory} were built with a different vocabulary "
                 f"than --vocab_file={vocabulary.path}: use the one they were built with"
@@ -174,14 +178,42 @@ def recorded_length(files: Sequence[str], flag: str = DEFAULT_FLAG) -> tuple[int
     """
     if found := _lengths_of_manifests(files):
         return found[0]
+    for features, path in _readable_records(files):
+        return len(features[INPUT_IDS]), path
+    bad_record = diagnose_bad_record(files)
+    first = f". The first: {bad_record}" if bad_record else f", first: {files[0]}"
+    raise UserError(f"No readable record in {flag} ({len(files)} files){first}")
+
+
+def _readable_records(
+    files: Sequence[str],
+) -> Iterator[tuple[Mapping[str, Sequence[int]], str]]:
+    """Yields the features of the records of any length, and the file of each."""
     for path in files:
-        for record, _, problem in iterate_records(path):
-            problem = problem or content_problem(record, None)
-            if problem:
-                continue
-            example = tf.train.Example.FromString(record)
-            return len(example.features.feature[INPUT_IDS].int64_list.value), path
-    raise UserError(f"No readable record in {flag} ({len(files)} files, first: {files[0]})")
+        for record, _, bad_record in iterate_records(path):
+            if bad_record is None and content_problem(record, None) is None:
+                features = tf.train.Example.FromString(record).features.feature
+                yield {name: features[name].int64_list.value for name in ENCODER_INPUTS}, path
+
+
+def _warn_of_another_beginning(files: Sequence[str], vocabulary: Vocabulary, flag: str) -> None:
+    """Warns if the first record with text does not begin with [CLS].
+
+    Another vocabulary has other special tokens: those of the records would be masked, and
+    replaced, as words are.
+    """
+    for features, path in _readable_records(files):
+        pairs = zip(features[INPUT_IDS], features[INPUT_MASK], strict=True)
+        first = next((token for token, mask in pairs if mask), None)
+        if first is None:
+            continue
+        if first != vocabulary.cls_id:
+            warn_once(
+                f"the first record of {path} ({flag}) begins with the id {first:,}, but [CLS] "
+                f"of {vocabulary.path} is {vocabulary.cls_id:,}: check that the records were "
+                "built with this vocabulary"
+            )
+        return
 
 
 def _lengths_of_manifests(files: Sequence[str]) -> list[tuple[int, str]]:

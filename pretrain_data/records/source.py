@@ -121,15 +121,17 @@ class RecordFiles:
     def token_counts(self, vocab_size: int, max_examples: int = MAX_EXAMPLES) -> np.ndarray:
         """Returns token counts of the longest examples, int64 [vocab_size]."""
         length = max(self.patterns)
+        num_ids = min(vocab_size, self.vocab_size or vocab_size)
         with self.locating_damage(length):
-            return count_tokens(
+            counts = count_tokens(
                 self.patterns[length],
-                vocab_size=vocab_size,
+                vocab_size=num_ids,
                 max_seq_length=length,
                 skip_bad_records=self.skip_bad_records,
                 max_examples=max_examples,
                 flag=self.flag,
             )
+        return np.pad(counts, (0, vocab_size - num_ids))
 
     def locating_damage(self, seq_length: int) -> AbstractContextManager[None]:
         """Turns a read error into a UserError that locates the bad record."""

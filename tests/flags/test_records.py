@@ -93,6 +93,25 @@ def test_records_of_which_none_is_good_are_refused_before_the_training(
         held_out_records(config).check(vocabulary, tokenizer, [16])
 
 
+def test_ids_that_the_vocabulary_lacks_are_refused_whatever_the_number_of_embeddings(
+    make_config, tiny_data, tmp_path
+):
+    """Records of another vocabulary, without a manifest that would say so."""
+    words = (tiny_data / "vocab.txt").read_text().splitlines()
+    shorter = tmp_path / "shorter.txt"
+    shorter.write_text("\n".join(words[:20]) + "\n")
+    complete = make_config()
+    config = make_config(vocab_file=str(shorter))
+    counts = training_records(complete).token_counts(complete.vocab_size)
+    assert counts[20:].any()
+    for records in (training_records(config), evaluated_records(config)):
+        with pytest.raises(UserError, match=r"bad record at .*the vocabulary are from 0 to 19"):
+            records.token_counts(config.vocab_size)
+    more = make_config(vocab_size=complete.vocab_size + 7)  # embeddings of no token
+    padded = training_records(more).token_counts(more.vocab_size)
+    assert padded.tolist() == [*counts, *[0] * 7]
+
+
 def test_every_folder_of_the_records_is_named(make_config, tiny_data, tmp_path):
     path = tmp_path / "more/x.tfrecord"
     path.parent.mkdir()

@@ -23,6 +23,7 @@ from electra_tf.pretraining.setup import (
     run_settings,
     utilization_of,
 )
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from tests.electra_tf.objectives.numpy_losses import TWO_STAGE
 
@@ -96,6 +97,20 @@ def test_records_without_text_are_refused(make_config, vocabulary, skip_bad_reco
     with pytest.raises(UserError, match="1 file in data contain only special tokens"):
         data_statistics(config, vocabulary, records)
     assert counts[special[0]] == 5  # the source may keep its counts
+
+
+def test_padding_that_counts_as_text_is_warned_of(make_config, vocabulary, capsys):
+    warn_once.cache_clear()
+    config = make_config(vocab_size=vocabulary.size)
+    for ids, is_warned_of in (([7], False), ([7, vocabulary.pad_id], True)):
+        counts = np.bincount(ids, minlength=vocabulary.size)
+        records = types.SimpleNamespace(
+            describe=lambda length: "1 file in data",
+            token_counts=lambda size, max_examples, counts=counts: counts,
+        )
+        data_statistics(config, vocabulary, records)
+        message = "1 file in data have [PAD] where input_mask is 1"
+        assert (message in capsys.readouterr().err) is is_warned_of
 
 
 def record(config, **hyperparameters) -> None:

@@ -5,12 +5,15 @@ import struct
 import types
 
 import pytest
+import tensorflow as tf
 
+from electra_tf.text.framing import ENCODER_INPUTS
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from pretrain_data.records import manifest as records_manifest
 from pretrain_data.records.checks import check_vocabulary
 from pretrain_data.records.manifest import load_manifest, mark_unfinished
-from tests.pretrain_data.records.shards import read, truncate
+from tests.pretrain_data.records.shards import LENGTH, make_record, read, truncate
 
 
 def test_another_length_is_refused(records, tmp_path, build):
@@ -52,6 +55,42 @@ def test_records_of_another_vocabulary_are_refused(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"--pretrain_tfrecords in a .*--vocab_file=words\.txt"):
         check_vocabulary(["a/data-0"], vocabulary, "--pretrain_tfrecords")
     check_vocabulary(["a/data-0"], types.SimpleNamespace(sha256="of the records"))
+
+
+def test_records_that_begin_with_another_token_than_cls_are_warned_of(
+    records, tmp_path, capsys
+):
+    """Without a manifest, nothing else tells those of another vocabulary."""
+    warn_once.cache_clear()
+    no_text = make_record(0).replace(b"\1" * LENGTH, b"\0" * LENGTH)
+    with tf.io.TFRecordWriter(str(tmp_path / "data-0")) as writer:
+        for record in (no_text, make_record(10), make_record(11)):
+            writer.write(record)
+    files = sorted(map(str, tmp_path.glob("data-*")))
+    check_vocabulary(files, types.SimpleNamespace(cls_id=10, path="words.txt"))
+    assert capsys.readouterr().err == ""
+    check_vocabulary(files, types.SimpleNamespace(cls_id=11, path="words.txt"))
+    assert re.search(
+        r"record of .*data-0 .* begins with the id 10, but \[CLS\] of words\.txt is 11",
+        capsys.readouterr().err,
+    )
+
+
+def test_the_reason_why_no_record_is_readable_is_told(tmp_path):
+    with tf.io.TFRecordWriter(str(tmp_path / "zipped"), "GZIP") as writer:
+        writer.write(make_record(10))
+    with pytest.raises(UserError, match=r"1 files\)\. The first: .* is not a TFRecord file"):
+        read(f"{tmp_path}/zipped")
+    floats = tf.train.FloatList(value=[1.0] * LENGTH)
+    example = tf.train.Example()
+    for name in ENCODER_INPUTS:
+        example.features.feature[name].float_list.CopyFrom(floats)
+    with tf.io.TFRecordWriter(str(tmp_path / "floats")) as writer:
+        writer.write(example.SerializeToString())
+    with pytest.raises(
+        UserError, match=r"No readable record .*: its input_ids has no integers"
+    ):
+        read(f"{tmp_path}/floats")
 
 
 def test_no_record_at_all_is_refused(tmp_path):
