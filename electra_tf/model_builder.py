@@ -29,6 +29,7 @@ from electra_tf.training.checkpoints.authors_files import (
 )
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.distribution.workers import Workers
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
 # Returns int64 [vocab_size] for a vocabulary size: how often the records have each token.
@@ -86,6 +87,7 @@ def load_model(
         warn_of_untrained_positions(
             saved.hyperparameters, config.max_seq_length, "--max_seq_length", config.model_dir
         )
+        _warn_of_other_start(config, saved.hyperparameters.get("init_checkpoint"))
     elif has_own_checkpoint(config.model_dir):
         raise UserError(missing_record(config.model_dir))
     with strategy.scope():
@@ -101,6 +103,18 @@ def load_model(
         workers.require_equal_weights(model.variables, checkpoints.latest)
     set_stage(model, int(step.numpy()), _trained_as(config))
     return model, int(step.numpy()), checkpoints.latest
+
+
+def _warn_of_other_start(config: PretrainingConfig, recorded: str | None) -> None:
+    """Warns of an `init_checkpoint` that is not what the model was trained from.
+
+    It might be taken for the model that is loaded, as it is in fine-tuning.
+    """
+    if config.init_checkpoint not in (None, recorded):
+        warn_once(
+            f"--init_checkpoint={config.init_checkpoint} has no effect: the model is the "
+            f"latest checkpoint in {config.model_dir}, which was not trained from it"
+        )
 
 
 def _trained_as(config: PretrainingConfig) -> PretrainingConfig:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import re
 import shutil
 from collections.abc import Iterator
 from functools import partial
@@ -399,6 +400,27 @@ def test_an_evaluation_with_other_settings_than_in_training_is_told(
     assert changed_metrics(config(objective="electra_15"), None) == [
         "objective: 'electra' before, 'electra_15' now"
     ]
+
+
+def test_a_model_that_was_not_trained_from_the_given_checkpoint_is_told(
+    make_config, run_of_two_steps, capsys
+):
+    warn_once.cache_clear()
+    config = make_config(num_train_steps=2, init_checkpoint="elsewhere")
+    shutil.copytree(run_of_two_steps, config.model_dir)
+    vocabulary = model_builder.load_checked_vocabulary(config)
+    load = partial(model_builder.load_model, config, vocabulary, tf.distribute.get_strategy())
+    load()
+    expected = f"--init_checkpoint=elsewhere has no effect: .* in {config.model_dir}, which was"
+    assert re.search(expected, capsys.readouterr().err)
+    path = pathlib.Path(config.model_dir, "config.json")
+    recorded = json.loads(path.read_text())
+    recorded["hyperparameters"]["init_checkpoint"] = "elsewhere"
+    del recorded["content_sha256"]
+    path.write_text(json.dumps(recorded))
+    warn_once.cache_clear()
+    load()
+    assert "has no effect" not in capsys.readouterr().err
 
 
 def test_an_evaluation_without_a_record_of_the_settings_is_refused(
