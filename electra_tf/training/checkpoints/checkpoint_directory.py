@@ -140,8 +140,8 @@ class CheckpointDirectory:
         self._restore(prefix)
 
     def _restore(self, prefix: str) -> None:
+        self._check_optimizer(prefix)  # first: a converted model may lack the generator, too
         self._check_variables(prefix)
-        self._check_optimizer(prefix)
         try:
             with plain_path(prefix) as readable:
                 status = self._checkpoint.restore(readable)

@@ -111,10 +111,11 @@ def test_a_checkpoint_without_a_description_is_restored_or_named(tmp_path):
         other.restore(f"{tmp_path}/ckpt-1")
 
 
-def test_a_checkpoint_without_moments_is_no_run_to_resume(tmp_path):
+def test_a_checkpoint_without_moments_is_no_run_to_resume(tmp_path, vocab_file):
     saving, _ = directory(tmp_path, Model(a=(2,)), 1)
+    saving.write_description({}, vocab_file)
     saving.save()
-    model = Model(a=(2,))
+    model = Model(a=(2,), generator=(2,))
     optimizer = keras.optimizers.SGD()
     optimizer.build(model.trainable_variables)
     resuming, _ = directory(tmp_path, model, optimizer=optimizer)
