@@ -44,7 +44,8 @@ def initial_settings(given: Mapping[str, Any], model_dir: str) -> dict[str, Any]
         UserError: there is no such checkpoint.
     """
     source, settings = model_dir, {}
-    has_begun = NativeFormat().recognizes(model_dir) or authors_checkpoint(model_dir)
+    has_record = NativeFormat().recognizes(model_dir)
+    has_begun = has_record or authors_checkpoint(model_dir)
     if given.get("init_checkpoint"):
         path = resolve_checkpoint(given["init_checkpoint"], given["data_dir"])
         settings["init_checkpoint"] = path
@@ -54,7 +55,7 @@ def initial_settings(given: Mapping[str, Any], model_dir: str) -> dict[str, Any]
     saved = saved_hyperparameters(source, needs_vocabulary="vocab_file" not in given)
     if "model_size" in saved:
         settings |= encoder_settings(given, saved)
-    if settings.get("init_checkpoint") and source != model_dir:
+    if not has_record:  # with which a resumed run is compared
         _warn_of_other_tokenizer(given, saved, source)
     rest = {"vocab_size", "do_lower_case", "strip_accents", "vocab_file"} - given.keys()
     return settings | {name: saved[name] for name in rest if name in saved}
@@ -108,12 +109,12 @@ def pretraining_config(**given: Any) -> PretrainingConfig:
             initial = initial_settings(given, model_dir)
             flags = {name: f"{name} of {INIT_FLAG}" for name in initial.keys() - given.keys()}
             given |= initial
-            if not has_begun and "init_checkpoint" in initial:
-                saved = saved_hyperparameters(
-                    initial["init_checkpoint"], needs_vocabulary=False
-                )
+            if not has_begun:
+                is_authors_run = authors_checkpoint(model_dir)  # which is resumed
+                source = model_dir if is_authors_run else initial["init_checkpoint"]
+                saved = saved_hyperparameters(source, needs_vocabulary=False)
                 model_vocab_file = saved.get("vocab_file")
-                check_recorded_vocabulary(saved, _vocab_file(given), initial["init_checkpoint"])
+                check_recorded_vocabulary(saved, _vocab_file(given), source)
         given |= tokenizer_settings(
             given,
             _vocab_file(given),

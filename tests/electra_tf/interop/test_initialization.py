@@ -23,7 +23,7 @@ from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.encoder import Encoder
 from electra_tf.model_builder import build_model
 from electra_tf.text.tokenizer_description import hash_vocabulary
-from electra_tf.util.console import discard
+from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.seals import without_seal
 from finetune.config.finetuning import FinetuningConfig
@@ -269,6 +269,27 @@ def test_the_authors_checkpoints_tell_their_sizes_and_ask_for_the_heads(make_con
     # Who names the size means that size, as with the authors.
     sized = {"model_size": "small", "model_hparam_overrides": {"num_hidden_layers": 2}}
     assert FinetuningConfig.create(**given, **sized).encoder.num_attention_heads == 1
+
+
+def test_other_tokens_than_beside_the_authors_files_are_told(
+    make_config, tiny_data, tmp_path, capsys
+):
+    """A run goes on from these files, and would replace the vocabulary beside them."""
+    folder = tmp_path / "models/m"
+    format_of("tf1").write(tiny_pretraining_checkpoint(make_config), str(folder))
+    words = (tiny_data / "vocab.txt").read_text().splitlines()
+    (folder / "vocab.txt").write_text("\n".join([*words[:5], *words[:4:-1]]) + "\n")
+    given = {"data_dir": str(tmp_path), "model_name": "m", "max_seq_length": 16}
+    warn_once.cache_clear()
+    pretraining_config(**given)
+    assert capsys.readouterr().err == ""
+    pretraining_config(**given, vocab_file=str(tiny_data / "vocab.txt"))
+    expected = (
+        f"is not the model's vocabulary, {folder}/vocab.txt: 34 of 40 tokens, such as 'w0'"
+    )
+    assert expected in capsys.readouterr().err
+    pretraining_config(**given, do_lower_case=False)
+    assert f"--do_lower_case=false contradicts {folder}" in capsys.readouterr().err
 
 
 def test_pretraining_goes_on_from_the_authors_files_in_its_folder(
