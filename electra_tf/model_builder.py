@@ -1,6 +1,7 @@
 """Builds pre-training models from configurations, with new weights or those of a checkpoint."""
 
 import dataclasses
+import os
 from collections.abc import Callable
 
 import keras
@@ -108,9 +109,11 @@ def load_model(
 def _warn_of_other_start(config: PretrainingConfig, recorded: str | None) -> None:
     """Warns of an `init_checkpoint` that is not what the model was trained from.
 
-    It might be taken for the model that is loaded, as it is in fine-tuning.
+    It might be taken for the model that is loaded, as it is in fine-tuning. One that is gone
+    may have been moved, or have been a copy of a remote one.
     """
-    if config.init_checkpoint not in (None, recorded):
+    is_gone = recorded and not os.path.exists(os.path.dirname(recorded) or ".")
+    if config.init_checkpoint not in (None, recorded) and not is_gone:
         warn_once(
             f"--init_checkpoint={config.init_checkpoint} has no effect: the model is the "
             f"latest checkpoint in {config.model_dir}, which was not trained from it"
