@@ -56,12 +56,12 @@ def initial_settings(given: Mapping[str, Any], model_dir: str) -> dict[str, Any]
     if "model_size" in saved:
         settings |= encoder_settings(given, saved)
     if not has_record:  # with which a resumed run is compared
-        _warn_of_other_tokenizer(given, saved, source)
+        warn_of_other_tokenizer(given, saved, source)
     rest = {"vocab_size", "do_lower_case", "strip_accents", "vocab_file"} - given.keys()
     return settings | {name: saved[name] for name in rest if name in saved}
 
 
-def _warn_of_other_tokenizer(
+def warn_of_other_tokenizer(
     given: Mapping[str, Any], saved: Mapping[str, Any], source: str
 ) -> None:
     """Warns of flags that contradict what a checkpoint records of its tokenizer.
@@ -79,8 +79,8 @@ def _warn_of_other_tokenizer(
             warn_once(
                 f"--{name}={str(given[name]).lower()} contradicts {source}, which was trained "
                 f"with {str(saved[name]).lower()}, so texts would get other tokens than in its "
-                "training. Omit the flag, and build the records with the setting of the "
-                "checkpoint"
+                "training. Omit the flag; pre-training also needs records built with that "
+                "setting"
             )
 
 

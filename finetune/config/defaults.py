@@ -6,6 +6,7 @@ from typing import Any
 
 from electra_tf.config.encoder import EncoderConfig, debug_overrides, encoder_settings
 from electra_tf.interop.formats import resolve_checkpoint, saved_hyperparameters
+from electra_tf.interop.initial_settings import warn_of_other_tokenizer
 from electra_tf.text.tokenizer_description import (
     TOKENIZER_SETTINGS,
     check_recorded_vocabulary,
@@ -122,6 +123,8 @@ def model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
         vocab_file,
         model_vocab_file=saved.get("vocab_file") if checkpoint != RANDOM_INIT else None,
     )
+    if checkpoint != RANDOM_INIT:
+        warn_of_other_tokenizer(given, saved, checkpoint)
     settings["max_seq_length"] = given.get(
         "max_seq_length", min(merged.get("max_seq_length", 128), positions)
     )

@@ -288,8 +288,10 @@ def test_other_tokens_than_beside_the_authors_files_are_told(
         f"is not the model's vocabulary, {folder}/vocab.txt: 34 of 40 tokens, such as 'w0'"
     )
     assert expected in capsys.readouterr().err
-    pretraining_config(**given, do_lower_case=False)
-    assert f"--do_lower_case=false contradicts {folder}" in capsys.readouterr().err
+    for create in (pretraining_config, FinetuningConfig.create):
+        warn_once.cache_clear()
+        create(**given, do_lower_case=False)
+        assert f"--do_lower_case=false contradicts {folder}" in capsys.readouterr().err
 
 
 def test_pretraining_goes_on_from_the_authors_files_in_its_folder(
