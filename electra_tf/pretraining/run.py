@@ -61,7 +61,10 @@ from electra_tf.pretraining.setup import (
 )
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.vocabulary import Vocabulary
-from electra_tf.training.checkpoints.authors_files import has_own_checkpoint
+from electra_tf.training.checkpoints.authors_files import (
+    has_only_authors_checkpoint,
+    has_own_checkpoint,
+)
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
 from electra_tf.training.distribution.context import (
@@ -161,6 +164,12 @@ def _train(
     if workers.is_chief:
         warn_of_other_held_out(start.changes, first_step)
     if first_step >= config.num_train_steps:
+        if has_only_authors_checkpoint(config.model_dir):
+            raise UserError(
+                f"{config.model_dir} has a checkpoint of the authors' code at step "
+                f"{first_step}, so --num_train_steps={config.num_train_steps} leaves nothing "
+                "to train: pass a larger number"
+            )
         print_fn(f"Nothing to do: all {config.num_train_steps} steps are done.")
         return {}
     statistics = _statistics(config, vocabulary, records, start)

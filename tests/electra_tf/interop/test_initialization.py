@@ -321,6 +321,9 @@ def test_pretraining_goes_on_from_the_authors_files_in_its_folder(
     wide = pretraining_config(**{**settings, "generator_hidden_size": 1.0})
     with pytest.raises(UserError, match="--generator_hidden_size"):
         pretraining_runs.train(wide)
+    done = pretraining_config(**{**settings, "num_train_steps": 7})
+    with pytest.raises(UserError, match=r"at step 7, so --num_train_steps=7 leaves nothing"):
+        pretraining_runs.train(done)
     assert not pathlib.Path(folder, "config.json").exists()
 
     lines: list[str] = []
