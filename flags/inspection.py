@@ -9,9 +9,13 @@ from typing import Any
 from absl import flags
 
 from electra_tf.config.phases import records_of_length
-from electra_tf.config.pretraining import TRAIN_FLAG, PretrainingConfig, default_model_dir
+from electra_tf.config.pretraining import (
+    TRAIN_FLAG,
+    PretrainingConfig,
+    default_model_dir,
+    default_records,
+)
 from electra_tf.config.saved_config import load_saved_config
-from electra_tf.interop.initial_settings import pretraining_config
 from electra_tf.text.vocabulary import VOCAB_FILE, load_model_vocabulary, load_vocabulary
 from electra_tf.util.console import use_color
 from electra_tf.util.errors import UserError
@@ -70,12 +74,12 @@ class InspectionConfig:
 
     def model(self, seq_length: int) -> PretrainingConfig:
         """Returns the run, of `seq_length` tokens unless its length is known."""
-        return pretraining_config(**{"max_seq_length": seq_length, **self.settings})
+        return pretraining.config_from_values({"max_seq_length": seq_length, **self.settings})
 
     @property
     def patterns(self) -> str:
         """The record files of all lengths, or wildcards, comma-separated."""
-        model = pretraining_config(**self.settings)
+        model = pretraining.config_from_values(self.settings)
         lengths = (*model.length_curriculum, model.max_seq_length)
         return ",".join(records_of_length(model, length) for length in lengths)
 
@@ -165,7 +169,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Inspection
         html=flag_values.html,
         color=use_color(flag_values.color),
     )
-    pretraining_config(**settings)  # checks all values
+    pretraining.config_from_values(settings)  # checks all values
     return config
 
 
@@ -183,8 +187,9 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
         model_dir = default_model_dir(settings)
         saved = load_saved_config(model_dir)
         recorded = dict(saved.hyperparameters) if saved else {}
-        if recorded.get("pretrain_tfrecords") == _default_records(recorded.get("data_dir")):
-            recorded.pop("pretrain_tfrecords", None)  # follows --data_dir
+        built_in = recorded.get("data_dir")
+        if built_in and recorded.get("pretrain_tfrecords") == default_records(built_in):
+            del recorded["pretrain_tfrecords"]  # follows --data_dir
         if "masking" in given:
             recorded.pop("word_list", None)  # another masking may have no use for it
         settings = {
@@ -199,14 +204,6 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
     settings.setdefault("vocab_size", load_vocabulary(path, "--vocab_file").size)
     load_model_vocabulary(path, settings["vocab_size"], "--vocab_file")
     return settings
-
-
-def _default_records(data_dir: str | None) -> str | None:
-    """Returns the records of a data folder, as `PretrainingConfig.create` names them."""
-    if data_dir is None:
-        return None
-    named = {"data_dir": data_dir, "model_name": _UNNAMED}
-    return PretrainingConfig.create(**named).pretrain_tfrecords
 
 
 def _data_dir(patterns: str) -> str:

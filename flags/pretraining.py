@@ -1,11 +1,17 @@
 """Flags of `run_pretraining.py`."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from absl import flags
 
-from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.config.phases import LENGTH_PLACEHOLDER
+from electra_tf.config.pretraining import PretrainingConfig, default_records
 from electra_tf.interop.initial_settings import pretraining_config
+from electra_tf.text.tokenizer_description import TokenizerDescription
 from flags import hyperparameters
 from flags.remote.paths import Role
+from pretrain_data.records.manifest import find_tokenizer
 
 # What may be remote.
 REMOTE = {
@@ -32,4 +38,26 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Pretrainin
     given = hyperparameters.explicit_values(
         PretrainingConfig, flag_values.hparams, flag_values=flag_values
     )
-    return pretraining_config(**given)
+    return config_from_values(given)
+
+
+def config_from_values(given: Mapping[str, Any]) -> PretrainingConfig:
+    """Returns the configuration of hyperparameters; the tokenizer defaults to the records'.
+
+    With the authors' code, `--no-lower-case` builds cased records, and no flag of pre-training
+    says so.
+
+    Raises:
+        UserError: as `config_from_flags`.
+    """
+    return pretraining_config(records=_tokenizer_of_records(given), **given)
+
+
+def _tokenizer_of_records(given: Mapping[str, Any]) -> TokenizerDescription | None:
+    patterns = given.get("pretrain_tfrecords")
+    if not patterns:
+        if not given.get("data_dir"):
+            return None
+        patterns = default_records(given["data_dir"])
+    length = given.get("max_seq_length", PretrainingConfig.max_seq_length)
+    return find_tokenizer(patterns.replace(LENGTH_PLACEHOLDER, str(length)))

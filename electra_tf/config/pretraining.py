@@ -91,9 +91,7 @@ class PretrainingConfig(PretrainingFields):
             )
         model_dir = default_model_dir(given)
         derived.update(
-            pretrain_tfrecords=os.path.join(
-                given["data_dir"], "pretrain_tfrecords", "pretrain_data.tfrecord*"
-            ),
+            pretrain_tfrecords=default_records(given["data_dir"]),
             vocab_file=os.path.join(given["data_dir"], VOCAB_FILE),
             model_dir=model_dir,
             **default_results(model_dir),
@@ -216,6 +214,11 @@ def generator_config(config: PretrainingConfig) -> EncoderConfig:
         ),
         **shape,
     )
+
+
+def default_records(data_dir: str) -> str:
+    """Returns the pattern of the training records in a data folder."""
+    return os.path.join(data_dir, "pretrain_tfrecords", "pretrain_data.tfrecord*")
 
 
 def default_max_predictions(mask_prob: float, max_seq_length: int) -> int:

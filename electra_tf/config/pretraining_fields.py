@@ -175,12 +175,12 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
     do_lower_case: bool = hyperparameter(
         True,
         "Whether the records are lowercased. If unset, taken from the tokenizer description "
-        "beside the vocabulary, if there is one.",
+        "beside the vocabulary, else from the records, if these say so.",
     )
     strip_accents: bool = hyperparameter(
         True,
         "Whether accents were stripped from the records. If unset, taken from the tokenizer "
-        "description beside the vocabulary, if there is one.",
+        "description beside the vocabulary, else from the records, if these say so.",
     )
 
     generator_type: str | None = hyperparameter(

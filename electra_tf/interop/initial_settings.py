@@ -18,6 +18,7 @@ from electra_tf.interop.formats import (
 from electra_tf.interop.native_format import NativeFormat
 from electra_tf.text.tokenizer_description import (
     TOKENIZER_SETTINGS,
+    TokenizerDescription,
     check_recorded_vocabulary,
     huggingface_settings,
     tokenizer_settings,
@@ -84,12 +85,15 @@ def warn_of_other_tokenizer(
             )
 
 
-def pretraining_config(**given: Any) -> PretrainingConfig:
+def pretraining_config(
+    *, records: TokenizerDescription | None = None, **given: Any
+) -> PretrainingConfig:
     """Returns the configuration of a run, with settings from what it starts from.
 
     Model size, vocabulary and tokenizer settings default to those of `init_checkpoint`, or of
     a checkpoint of the authors' code in the folder of the run. Tokenizer settings also default
-    to those of the run's own checkpoints, and of the vocabulary.
+    to those of the run's own checkpoints, of the vocabulary, and of `records`, the tokenizer
+    that the records were built with, if that is known.
 
     Raises:
         UserError: there is no such checkpoint, a setting contradicts the description of the
@@ -120,6 +124,7 @@ def pretraining_config(**given: Any) -> PretrainingConfig:
             _vocab_file(given),
             model_vocab_file=model_vocab_file,
             flags=flags,
+            records=records,
         )
     return PretrainingConfig.create(**given)
 

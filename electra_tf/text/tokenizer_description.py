@@ -141,14 +141,18 @@ def tokenizer_settings(
     *,
     model_vocab_file: str | os.PathLike | None = None,
     flags: Mapping[str, str] | None = None,
+    records: TokenizerDescription | None = None,
 ) -> dict[str, bool]:
-    """Returns `do_lower_case` and `strip_accents`: as described, else as given, else true.
+    """Returns `do_lower_case` and `strip_accents`.
+
+    They are as described, else as given, else those of the records, else true.
 
     Args:
         given: settings from flags, or from a checkpoint; missing or None if not given.
         vocab_file: vocabulary to use (--vocab_file).
         model_vocab_file: vocabulary in the folder of a pre-trained model, if there is one.
         flags: how to name the settings in errors; by default, as flags.
+        records: the tokenizer that pre-training records were built with, if that is known.
 
     Raises:
         UserError: the vocabulary is not that of the model, or a setting contradicts a
@@ -167,18 +171,20 @@ def tokenizer_settings(
             _warn_of_other_tokens(vocab_file, model_vocab_file)
     source = description_file(model_vocab_file if described else vocab_file)
     described = described or load_tokenizer_description(vocab_file)
-    values = {
-        name: True if given.get(name) is None else given[name] for name in TOKENIZER_SETTINGS
-    }
     if described is None:
+        values = {name: getattr(records, name, True) for name in TOKENIZER_SETTINGS}
+        values |= {n: given[n] for n in TOKENIZER_SETTINGS if given.get(n) is not None}
         if _warn_of_huggingface_settings(vocab_file, values, flags):
             return values
         # Without lowercasing, nothing is lost.
         assumed = [
-            n for n in TOKENIZER_SETTINGS if given.get(n) is None and values["do_lower_case"]
+            n
+            for n in TOKENIZER_SETTINGS
+            if records is None and given.get(n) is None and values["do_lower_case"]
         ]
         _warn_of_lost_entries(vocab_file, assumed, flags)
         return values
+    values = {}
     for name in TOKENIZER_SETTINGS:
         expected = getattr(described, name)
         # Stripping accents has no effect without lowercasing.

@@ -1,5 +1,6 @@
 """`pretrain_data.json`: contents of a folder of TFRecords, and how it was built."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -8,6 +9,7 @@ from typing import Any
 
 from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.util.errors import UserError
+from electra_tf.util.file_patterns import split_patterns
 from electra_tf.util.files import loads_json, write_atomically
 from electra_tf.util.paths import AnyPath, RemotePath, as_path
 from electra_tf.util.seals import sealed, without_seal
@@ -176,6 +178,25 @@ def load_manifest(directory: str | AnyPath) -> Manifest | None:
         raise UserError(f"{path} is not a manifest: missing or unknown fields: {differing}")
     _check_counts(content, path)
     return Manifest(**content)
+
+
+def find_tokenizer(patterns: str) -> TokenizerDescription | None:
+    """Returns the tokenizer of the records in the folders of file patterns.
+
+    Args:
+        patterns: files and wildcards, separated by commas.
+
+    Returns:
+        None if no manifest can be read, or manifests differ: whoever reads the records says so.
+    """
+    folders = {os.path.dirname(each) for each in split_patterns(patterns)}
+    found = set()
+    for folder in folders:
+        with contextlib.suppress(UserError):
+            manifest = load_manifest(folder)
+            if manifest is not None:
+                found.add(manifest.tokenizer_description)
+    return found.pop() if len(found) == 1 else None
 
 
 def load_manifests(files: Sequence[str]) -> dict[str, Manifest | None]:

@@ -1,14 +1,23 @@
 """Flags of run_pretraining.py: the authors' spellings, precedence, refusals."""
 
+import dataclasses
 import json
+import pathlib
 
 import pytest
 from absl import flags as absl_flags
 
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.text.tokenizer_description import (
+    TokenizerDescription,
+    hash_vocabulary,
+    write_tokenizer_description,
+)
 from electra_tf.util.errors import UserError
 from flags import pretraining
 from flags.command_line import parsing
+from pretrain_data.records.manifest import find_tokenizer, mark_unfinished, write_manifest
+from tests.faults.build_writer import write_shards
 
 
 def parse(*arguments: str) -> PretrainingConfig:
@@ -58,6 +67,43 @@ def test_null_means_what_it_means_to_the_authors():
     assert config.embedding_sharing == "all"
     config = parse(*REQUIRED, "--hparams", '{"learning_rate": null, "vocab_file": null}')
     assert config == parse(*REQUIRED)
+
+
+def write_cased(folder: pathlib.Path, is_cased: bool) -> None:
+    folder.mkdir()
+    manifest = write_shards(folder, version=1)
+    write_manifest(dataclasses.replace(manifest, do_lower_case=not is_cased), folder)
+
+
+def test_the_tokenizer_is_that_of_the_records(tmp_path):
+    """The authors build cased records by a flag, and pre-train without one."""
+    for folder in ("pretrain_tfrecords", "records_48"):
+        write_cased(tmp_path / folder, is_cased=True)
+    given = ["--data-dir", str(tmp_path), "--model-name", "small"]
+    assert not parse(*given).do_lower_case
+    # What is given counts; whoever reads the records says that they are others.
+    assert parse(*given, "--do_lower_case").do_lower_case
+    given += ["--max_seq_length=48", f"--pretrain_tfrecords={tmp_path}/records_{{length}}/a*"]
+    assert not parse(*given).do_lower_case
+    vocab_file = tmp_path / "vocab.txt"
+    vocab_file.write_text("")
+    description = TokenizerDescription(
+        vocab_sha256=hash_vocabulary(vocab_file), strip_accents=False
+    )
+    write_tokenizer_description(vocab_file, description)
+    assert (parse(*given).do_lower_case, parse(*given).strip_accents) == (True, False)
+
+
+def test_records_that_differ_or_are_damaged_have_no_tokenizer(tmp_path):
+    folders = [tmp_path / name for name in "abc"]
+    for folder, is_cased in zip(folders, (True, False, False), strict=True):
+        write_cased(folder, is_cased)
+    patterns = [f"{folder}/*" for folder in folders]
+    assert find_tokenizer(",".join(patterns)) is None
+    assert find_tokenizer(",".join(patterns[1:])).do_lower_case
+    mark_unfinished(folders[0])
+    assert find_tokenizer(patterns[0]) is None
+    assert find_tokenizer(f"{tmp_path}/d/*") is None
 
 
 def test_hparams_from_a_file_and_flags_over_them(tmp_path):

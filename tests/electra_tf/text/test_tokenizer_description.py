@@ -38,6 +38,10 @@ def test_settings_are_read_and_contradictions_refused(vocab_file):
     assert tokenizer_settings({}, vocab_file) == {"do_lower_case": True, "strip_accents": True}
     given = {"do_lower_case": True, "strip_accents": False}
     assert tokenizer_settings(given, vocab_file) == given
+    records = TokenizerDescription(vocab_sha256="", do_lower_case=False)
+    cased = {"do_lower_case": False, "strip_accents": False}
+    assert tokenizer_settings({}, vocab_file, records=records) == cased
+    assert tokenizer_settings(given, vocab_file, records=records) == given
     description = describe(vocab_file, strip_accents=False)
     assert load_tokenizer_description(vocab_file) == description
     assert tokenizer_settings({}, vocab_file) == given
