@@ -173,23 +173,35 @@ def resume_authors_run(
     Raises:
         UserError: a variable is missing, or a shape differs; nothing has been loaded.
     """
-    checkpoint = make_format("tf1").read(folder)
+    checkpoint, report = load_authors_weights(folder, model)
     mapping = named_variables(model)
-    source = checkpoint.path
-    names = [name for entry in mapping for name in entry.names]
-    report = assign_arrays(checkpoint.weights, mapping, source, names)
     step.assign(checkpoint.step or 0)
     for each in (optimizer, inner_optimizer(optimizer)):
         each.iterations.assign(checkpoint.step or 0)
     slots = slot_variables(mapping, optimizer)
-    loaded = len(assign_arrays(checkpoint.slots, slots, source, ()).matched)
+    loaded = len(assign_arrays(checkpoint.slots, slots, checkpoint.path, ()).matched)
+    num_moments = 2 * sum(len(entry.names) for entry in mapping)
     print_fn(
-        f"Continuing from {source}, a checkpoint of the authors' code at step "
-        f"{checkpoint.step or 0}, with {loaded} of {2 * len(names)} optimizer moments; "
+        f"Continuing from {checkpoint.path}, a checkpoint of the authors' code at step "
+        f"{checkpoint.step or 0}, with {loaded} of {num_moments} optimizer moments; "
         "variables:"
     )
     for line in report.lines():
         print_fn(f"  {line}")
+
+
+def load_authors_weights(
+    folder: str, model: PretrainingModel
+) -> tuple[ModelCheckpoint, LoadReport]:
+    """Loads the weights of the authors' checkpoint in a model folder; returns the checkpoint.
+
+    Raises:
+        UserError: a variable is missing, or a shape differs; nothing has been loaded.
+    """
+    checkpoint = make_format("tf1").read(folder)
+    mapping = named_variables(model)
+    names = [name for entry in mapping for name in entry.names]
+    return checkpoint, assign_arrays(checkpoint.weights, mapping, checkpoint.path, names)
 
 
 def encoder_digest(checkpoint: ModelCheckpoint) -> str:

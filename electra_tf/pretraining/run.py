@@ -32,7 +32,6 @@ from electra_tf.model_builder import (
     TokenCounter,
     create_training_state,
     load_checked_vocabulary,
-    load_model,
     model_class,
 )
 from electra_tf.pretraining.evaluation import (
@@ -52,6 +51,7 @@ from electra_tf.pretraining.run_description import (
 from electra_tf.pretraining.setup import (
     data_statistics,
     kept_origin,
+    load_evaluated_model,
     open_log,
     remove_debug_run,
     require_same_stage,
@@ -358,7 +358,7 @@ def evaluate(
                 WORDS: words,
             }
         )
-        model, step, checkpoint = load_model(
+        model, step, checkpoint = load_evaluated_model(
             config,
             vocabulary,
             context.strategy,

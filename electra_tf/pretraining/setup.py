@@ -25,9 +25,14 @@ from electra_tf.config.saved_config import CONFIG_FILE, load_saved_config
 from electra_tf.config.trained_positions import TRAINED_POSITIONS, positions_of_run
 from electra_tf.flops.counting import model_flops_by_phase
 from electra_tf.flops.gpu_peaks import peak_bfloat16_flops
-from electra_tf.interop.initialization import initialize_from_checkpoint, resume_authors_run
+from electra_tf.interop.initialization import (
+    initialize_from_checkpoint,
+    load_authors_weights,
+    resume_authors_run,
+)
 from electra_tf.interop.variable_names import encoder_variables, named_variables
 from electra_tf.masking.word_list import word_list_sha256
+from electra_tf.model_builder import TokenCounter, create_model, load_model
 from electra_tf.pretraining.records import PretrainingRecords
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.tokenizer_description import TokenizerDescription
@@ -179,6 +184,30 @@ def restore(
             print_fn=print_fn,
         )
     return False
+
+
+def load_evaluated_model(
+    config: PretrainingConfig,
+    vocabulary: Vocabulary,
+    strategy: tf.distribute.Strategy,
+    token_counts: TokenCounter,
+    workers: Workers,
+) -> tuple[PretrainingModel, int, str]:
+    """Returns the model to evaluate, its step and the path of its checkpoint.
+
+    It is of the run's latest checkpoint, or of one of the authors' code in its folder, whose
+    variables must be all that the model has. The arguments are those of `load_model`.
+
+    Raises:
+        UserError: as `load_model`, or a variable is missing or has another shape.
+    """
+    if not has_only_authors_checkpoint(config.model_dir):
+        return load_model(config, vocabulary, strategy, token_counts, workers)
+    with strategy.scope():
+        model = create_model(config, vocabulary, token_counts)
+    checkpoint, _ = load_authors_weights(config.model_dir, model)
+    workers.require_equal_weights(model.variables, checkpoint.path)
+    return model, checkpoint.step or 0, checkpoint.path
 
 
 def require_same_stage(

@@ -311,16 +311,14 @@ def test_pretraining_goes_on_from_the_authors_files_in_its_folder(
     format_of("tf1").write(source, folder)
     pathlib.Path(folder, "electra_tf.json").unlink()
     config = pretraining_config(**settings)
-    refused = pretraining_config(**settings, do_train=False, do_eval=True)
-    for tool in (
-        lambda: pretraining_runs.evaluate(refused),
-        lambda: load_servable(ExportConfig(model_dir=folder, export_dir=tmp_path), ()),
-    ):
-        with pytest.raises(UserError, match=rf"convert_checkpoint\.py --from {folder} --to"):
-            tool()
+    evaluation = {"do_train": False, "do_eval": True}
+    evaluated = pretraining_runs.evaluate(pretraining_config(**settings, **evaluation))
+    with pytest.raises(UserError, match=rf"convert_checkpoint\.py --from {folder} --to"):
+        load_servable(ExportConfig(model_dir=folder, export_dir=tmp_path), ())
     wide = pretraining_config(**{**settings, "generator_hidden_size": 1.0})
-    with pytest.raises(UserError, match="--generator_hidden_size"):
-        pretraining_runs.train(wide)
+    for use in (pretraining_runs.train, pretraining_runs.evaluate):
+        with pytest.raises(UserError, match="--generator_hidden_size"):
+            use(wide)
     done = pretraining_config(**{**settings, "num_train_steps": 7})
     with pytest.raises(UserError, match=r"at step 7, so --num_train_steps=7 leaves nothing"):
         pretraining_runs.train(done)
@@ -334,6 +332,9 @@ def test_pretraining_goes_on_from_the_authors_files_in_its_folder(
     assert trained.step == 8
     for name, value in source.weights.items():
         np.testing.assert_array_equal(trained.arrays[name], value, err_msg=name)
+    # Its weights are the same.
+    config = pretraining_config(**settings, **evaluation)
+    assert pretraining_runs.evaluate(config) == pytest.approx(evaluated, rel=1e-6)
     # An incomplete download is no start from random weights.
     damaged = tmp_path / "damaged"
     damaged.mkdir()
