@@ -158,6 +158,7 @@ def run_pretraining() -> None:
     import_tensorflow()
     from electra_tf.model_builder import model_class
     from electra_tf.pretraining.run import evaluate, train
+    from electra_tf.training.checkpoints.authors_files import has_only_authors_checkpoint
     from electra_tf.training.distribution import strategies
     from flags.records import (
         count_trained_tokens,
@@ -187,7 +188,11 @@ def run_pretraining() -> None:
     if config.do_train and chief:
         more = ("--do_train=false", "--do_eval")
         print(next_command("run_pretraining.py", *more))
-    elif chief and model_class(config).has_discriminator:
+    elif (
+        chief
+        and model_class(config).has_discriminator
+        and not has_only_authors_checkpoint(config.model_dir)  # which it would refuse
+    ):
         print(next_command("show_replaced_tokens.py"))
 
 
