@@ -1,5 +1,6 @@
 """Parses descriptions of custom tasks from JSON and from flags."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -197,8 +198,10 @@ _KEYS = {
     ),
     "group_column": _Key("a column name or index", _is_column),
     "labels": _Key(
-        "a list of at least two labels",
-        lambda v: isinstance(v, list) and len(v) > 1 and all(map(_is_column, v)),
+        "a list of at least two labels, which are strings, integers or booleans",
+        lambda v: (
+            isinstance(v, list) and len(v) > 1 and all(isinstance(x, str | int) for x in v)
+        ),
     ),
     "label_separator": _Key("a string", lambda v: isinstance(v, str) and v != ""),
     "min_label": _Key("a number", _is_number),
@@ -282,7 +285,8 @@ def _columns_of(column: Column) -> tuple[str | int, ...]:
 
 
 def _parse_labels(where: str, given: Iterable[str | int]) -> tuple[str, ...]:
-    labels = tuple(str(label) for label in given)
+    """Returns the labels as those of files: true is "true"."""
+    labels = tuple(x if isinstance(x, str) else json.dumps(x) for x in given)
     for label in labels:
         if not label.strip():
             raise UserError(

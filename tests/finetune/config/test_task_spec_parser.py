@@ -47,6 +47,11 @@ def test_a_list_describes_several_tasks_and_defaults_follow_the_kind():
     assert (first.column("text_a"), first.column("label")) == ("text", "label")
 
 
+def test_labels_are_spelt_as_in_files():
+    (spec,) = load_specs(json.dumps({**ROUTER, "labels": [False, True, 7]}))
+    assert spec.labels == ("false", "true", "7")
+
+
 def test_relative_paths_are_tried_beside_the_spec_and_then_among_the_tasks(tmp_path):
     raw = tmp_path / "raw"
     (raw / "router").mkdir(parents=True)
@@ -120,6 +125,8 @@ def test_unknown_formats_are_refused(path):
         ({"files": "a.csv"}, '"files" must be an object of paths'),
         ({"header": "no"}, '"header" must be true or false'),
         ({"labels": ["a"]}, '"labels" must be a list of at least two'),
+        ({"labels": [0.5, 1.5]}, "two labels, which are strings, integers or booleans, not"),
+        ({"labels": [True, "true"]}, "lists 'true' more than once"),
         ({"labels": ["1", 1]}, "lists '1' more than once"),
         ({"labels": ["a", "b", " "]}, "\"labels\" has an empty label: 'a', 'b', ' '"),
         ({"metric": "f2"}, "\"metric\" of a classification .* accuracy, .*mcc.*, not 'f2'"),
