@@ -428,6 +428,19 @@ def test_the_authors_truncation_of_tagging_is_not_exported(tmp_path, capsys):
     assert "--authors_tagging_truncation, which exports do not have" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "warned"),
+    [(1.7e9, 1.7e9 + 110, True), (0, 1e-6, False), (-4e6, 1e7, False), (1.0, 1.00001, True)],
+)
+def test_labels_that_float32_does_not_tell_apart_are_warned_of(
+    tmp_path, capsys, low, high, warned
+):
+    task = {**TASKS["number"], "min_label": low, "max_label": high}
+    folder = write_finetuned(tmp_path, {"number": task})
+    load_servable(ExportConfig(model_dir=folder, export_dir=tmp_path / "x"), LOADERS, discard)
+    assert ("which rounds such numbers to multiples of" in capsys.readouterr().err) == warned
+
+
 def test_a_task_may_be_called_like_the_embeddings(tmp_path):
     model_dir = write_finetuned(tmp_path, {"embeddings": TASKS["topic"]})
     servable = load_servable(

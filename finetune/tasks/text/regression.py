@@ -10,11 +10,12 @@ import tensorflow as tf
 from electra_tf.inference.export.servable import ServedOutputs
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.text_inputs import EncoderInputs
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import REGRESSION
 from finetune.data.features import FeatureSpec
-from finetune.model import HeadOutput
+from finetune.model import FinetuningModel, HeadOutput
 from finetune.tasks.averages import mean_of_numbers
 from finetune.tasks.base import Outputs, Scores, SplitData
 from finetune.tasks.sources import ExampleSource
@@ -27,6 +28,9 @@ from finetune.tasks.text.base import (
 )
 from finetune.tasks.text.examples import InputExample
 from finetune.tasks.text.metrics import regression_metrics
+
+# Numbers of float32 that the range of the labels has at least, for exports to tell them apart.
+_LEAST_STEPS = 1000
 
 
 class RegressionHead(TextHead):
@@ -136,6 +140,20 @@ class RegressionServable(TextServable):
     """Returns `score` float32 [batch], on the scale of the labels, unclipped."""
 
     task: RegressionTask
+
+    def __init__(
+        self, model: FinetuningModel, task: RegressionTask, max_seq_length: int
+    ) -> None:
+        super().__init__(model, task, max_seq_length)
+        low, high = task.min_label, task.max_label
+        step = float(np.spacing(np.float32(max(abs(low), abs(high)))))
+        if high - low < _LEAST_STEPS * step:
+            warn_once(
+                f"{task.name}: the labels are from {low:.15g} to {high:.15g}, but exports "
+                f"answer in float32, which rounds such numbers to multiples of {step:.3g}: to "
+                "have exact answers, train on labels from which a number near them is "
+                "subtracted"
+            )
 
     def predict(self, inputs: EncoderInputs) -> ServedOutputs:
         scaled = self._head_outputs(inputs)["predictions"]
