@@ -19,7 +19,13 @@ from electra_tf.util.files import loads_json
 from electra_tf.util.text_checks import ONLY_CARRIAGE_RETURNS, not_text
 from finetune.data.conll_files import read_sentences
 from finetune.data.parquet_files import read_parquet
-from finetune.data.raw_examples import RawExample, brief, column_hint, valid_text
+from finetune.data.raw_examples import (
+    RawExample,
+    brief,
+    check_different_columns,
+    column_hint,
+    valid_text,
+)
 
 _MAX_CELL_CHARACTERS = 10_000_000
 _SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
@@ -158,6 +164,7 @@ def _read_table(
                 see_width(width)
             names = [cell.strip() for cell in cells] if header else None
             indices = _column_indices(path, columns, optional, assumed, names, width)
+            check_different_columns(path, {role: i % width for role, i in indices.items()})
             if names and see_names:
                 see_names({role: names[index] for role, index in indices.items()})
             if header:
@@ -194,6 +201,7 @@ def _column_indices(
     for role, column in columns.items():
         if isinstance(column, int):
             if -width <= column < width:
+                _warn_of_name(path, role, column, names)
                 indices[role] = column
                 continue
             missing = f"column {column} ({role}): line 1 has {_count(width, 'column')}"
@@ -310,6 +318,15 @@ def _warn_of_lost_example(
         warn_once(
             f"{path}: line 1, whose label column has {brief(label)}, is read as the names of "
             'the columns; if it is an example, set "header" to false'
+        )
+
+
+def _warn_of_name(path: str, role: str, index: int, names: Sequence[str] | None) -> None:
+    """Warns if the index of a column is also the name of another one."""
+    if names and str(index) in names and names[index] != str(index):
+        warn_once(
+            f"{path}: column {index} ({role}), counted from 0, is {brief(names[index])}; if "
+            f'the one that line 1 names "{index}" is meant, give {names.index(str(index))}'
         )
 
 

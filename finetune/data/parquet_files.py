@@ -6,7 +6,7 @@ from typing import Any
 
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
-from finetune.data.raw_examples import RawExample, column_hint
+from finetune.data.raw_examples import RawExample, check_different_columns, column_hint
 
 _ROWS_AT_ONCE = 1024
 
@@ -94,6 +94,7 @@ def _column_names(
                 "a number or a boolean, or a list of them"
             )
         found[role] = column
+    check_different_columns(path, found)
     return found
 
 

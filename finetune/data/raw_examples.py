@@ -2,11 +2,31 @@
 
 import json
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from electra_tf.util.errors import UserError, nearest_name_hint
 from electra_tf.util.text_checks import LONE_SURROGATES
+
+# Roles of what is no input: their column may have another role, too.
+_SHARING_ROLES = ("id", "group")
+
+
+def check_different_columns(path: str, found: Mapping[str, int | str]) -> None:
+    """Raises UserError if two roles have the same column, such as one by name and by index.
+
+    Args:
+        path: path of the file.
+        found: the index or the name of each role's column in the file.
+    """
+    roles: dict[int | str, str] = {}
+    for role, column in found.items():
+        other = role if role in _SHARING_ROLES else roles.setdefault(column, role)
+        if other != role:
+            raise UserError(
+                f'{path}: "columns" gives the same column of the file as {other!r} and as '
+                f"{role!r}"
+            )
 
 
 def column_hint(role: str, column: str, names: Collection[str]) -> str:

@@ -2,7 +2,9 @@
 
 import gzip
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
@@ -276,6 +278,45 @@ def test_conll_errors(tmp_path):
         read_records(path, file_format="conll", columns={"words": 0, "tags": 3})
     with pytest.raises(UserError, match=r"must be indices .* words is 'token'"):
         read_records(path, file_format="conll", columns={"words": "token", "tags": 3})
+
+
+@pytest.mark.parametrize("label", [0, -2, "text"])
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_two_roles_have_different_columns(tmp_path, name, label):
+    if name == "a.csv":
+        write(tmp_path, name, "text,label\na,x\n")
+    else:
+        parquet.write_table(pyarrow.table({"text": ["a"], "label": ["x"]}), tmp_path / name)
+    columns = {"text_a": 0, "id": 0, "group": "text", "label": label}
+
+    def read(**others):
+        file_format = name.split(".")[1]
+        path = str(tmp_path / name)
+        return read_records(path, file_format=file_format, columns=columns | others)
+
+    assert values(read(label=1)) == [
+        (1 + (name == "a.csv"), {"text_a": "a", "id": "a", "group": "a", "label": "x"})
+    ]
+    with pytest.raises(UserError, match=f"{name}: .* same column .* 'text_a' and as 'label'$"):
+        read()
+
+
+def test_an_index_that_is_the_name_of_another_column_is_warned_of(tmp_path, capsys):
+    path = write(tmp_path, "a.csv", ",0,1\n0,2.5,a\n1,3.5,b\n")  # as pandas writes its index
+
+    def read(text, label):
+        columns = {"text_a": text, "label": label}
+        return read_records(path, file_format="csv", columns=columns)[0].values["label"]
+
+    assert read("1", "0") == read(2, "0") == "2.5"
+    assert capsys.readouterr().err == ""
+    assert read(1, 0) == "0"
+    warned = capsys.readouterr().err
+    assert (
+        'column 1 (text_a), counted from 0, is "0"; if the one that line 1 names "1"' in warned
+    )
+    assert 'column 0 (label), counted from 0, is ""; if the one that line 1 names "0"' in warned
+    assert "is meant, give 2" in warned
 
 
 def test_names_need_a_header(tmp_path):
