@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+from electra_tf.config.hyperparameters import FLOAT_LIMIT
 from electra_tf.util.errors import UserError, nearest_name_hint
 from electra_tf.util.text_checks import LONE_SURROGATES
 
@@ -116,7 +117,7 @@ class RawExample(NamedTuple):
         return list(dict.fromkeys(self._label_text(role, label) for label in value))
 
     def number(self, role: str) -> float:
-        """Returns a finite number.
+        """Returns a number that is far from overflow in float32.
 
         Raises:
             UserError: it is anything else.
@@ -130,6 +131,11 @@ class RawExample(NamedTuple):
             number = float("nan")
         if not abs(number) < float("inf"):
             raise UserError(f"{self.where}: {role} must be a number, not {brief(value)}")
+        if not abs(number) < FLOAT_LIMIT:
+            raise UserError(
+                f"{self.where}: {role} {number} is too large: numbers must be between "
+                f"-{FLOAT_LIMIT} and {FLOAT_LIMIT}; does it mean that the value is missing?"
+            )
         return number
 
     def name(self, role: str) -> str | None:

@@ -350,6 +350,11 @@ def test_labels_of_all_spellings():
         ("number", "high", 'x must be a number, not "high"'),
         ("number", "nan", "x must be a number"),
         ("number", "inf", "x must be a number"),
+        (
+            "number",
+            "-1e308",
+            r"x -1e\+308 is too large: .*; does it mean that the value is missing",
+        ),
         ("number", True, "x must be a number, not true"),
         ("number", None, "x must be a number, not null"),
         ("words", "", "x is empty"),
