@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from electra_tf.interop.initialization import (
     load_variables,
     read_initial,
 )
-from electra_tf.interop.model_checkpoint import ENCODER_SCOPE, ModelCheckpoint
+from electra_tf.interop.model_checkpoint import ENCODER_SCOPE, ModelCheckpoint, TaskDescription
 from electra_tf.interop.native_models import saved_encoder
 from electra_tf.model.encoder import Encoder
 from electra_tf.util.errors import UserError
@@ -137,12 +137,11 @@ def initial_digest(path: str) -> str | None:
 
 def load_encoder_and_heads(
     model: FinetuningModel, path: str, print_fn: Callable[[str], None]
-) -> tuple[int, dict[str, Sequence[str]]]:
+) -> tuple[int, dict[str, TaskDescription]]:
     """Loads encoder and heads of a fine-tuned model of any format.
 
     Returns:
-        Its number of training steps, 0 where unknown, and the labels that its heads were
-        trained on, by task, empty where unknown.
+        Its number of training steps, 0 where unknown, and what is known of its tasks, by name.
 
     Raises:
         UserError: it has no fine-tuned heads of the tasks, or is of another size.
@@ -164,5 +163,4 @@ def load_encoder_and_heads(
         flag=INIT_FLAG,
         print_fn=print_fn,
     )
-    labels = {task.name: task.labels for task in checkpoint.description.tasks}
-    return checkpoint.step or 0, labels
+    return checkpoint.step or 0, {task.name: task for task in checkpoint.description.tasks}

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from electra_tf.config.nonfinite_fields import SKIP
 from electra_tf.config.saved_config import load_saved_config
+from electra_tf.interop.model_checkpoint import TaskDescription
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.distribution.context import DistributionContext
 from electra_tf.training.loop import Intervals, Segment, run_loop, training_values
@@ -249,16 +250,16 @@ class Trainer:
             step = int(self._step.numpy())
             warn_of_unfinished(description.hyperparameters, step, checkpoints.latest)
 
-    def load_encoder_and_heads(self, path: str) -> Mapping[str, Sequence[str]]:
-        """Loads a fine-tuned model and returns the labels of its heads, by task.
+    def load_encoder_and_heads(self, path: str) -> Mapping[str, TaskDescription]:
+        """Loads a fine-tuned model and returns what is known of its tasks, by name.
 
         Raises:
             UserError: it has no fine-tuned heads of the tasks, or is of another size.
         """
-        step, labels = load_encoder_and_heads(self.model, path, self._print_fn)
+        step, tasks = load_encoder_and_heads(self.model, path, self._print_fn)
         self.workers.require_equal_weights(self.model.variables, path)
         self._step.assign(step)
-        return labels
+        return tasks
 
     def predict(
         self, task: Task, data: SplitData, batch_size: int | None = None

@@ -52,6 +52,8 @@ from finetune.trials.trial_runs import TrialRun
 _MODEL_NAME = "model_name"
 # Keys of the description of a regression.
 _RANGE = ("min_label", "max_label")
+# That of converted models whose range is unknown.
+_ASSUMED_RANGE = [0.0, 1.0]
 
 
 def check_models(
@@ -204,15 +206,14 @@ def check_ranges(model: str, recorded: Mapping[str, Any], tasks: Sequence[Task])
 
     Args:
         model: path of the model.
-        recorded: hyperparameters of its run; the range of converted models is only assumed.
+        recorded: hyperparameters of its run; of converted models, the range may be assumed.
         tasks: tasks of the evaluation.
     """
-    if _MODEL_NAME not in recorded:
-        return
     for task in tasks:
         saved, now = recorded.get(TASKS, {}).get(task.name, {}), task.description
         before, after = ([each.get(name) for name in _RANGE] for each in (saved, now))
-        if before != after and None not in before:
+        is_assumed = _MODEL_NAME not in recorded and before == _ASSUMED_RANGE
+        if before != after and None not in before and not is_assumed:
             raise UserError(
                 f"The model in {model} was trained on labels of task {task.name} from "
                 f"{before[0]} to {before[1]}, but the data now has labels from {after[0]} to "

@@ -10,6 +10,7 @@ from electra_tf.config.distribution import warn_of_repeated_examples
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.config.trained_positions import TRAINED_POSITIONS
 from electra_tf.interop.formats import saved_hyperparameters
+from electra_tf.interop.model_checkpoint import TASKS
 from electra_tf.training.checkpoints.authors_files import has_only_authors_checkpoint
 from electra_tf.training.monitoring.run_info import LOG_FILE, read_log, training_seconds
 from electra_tf.util.console import warn_once
@@ -97,7 +98,10 @@ class TrialSession:
                 self._print(f"{trial.title} diverged: {error}")
                 return dataclasses.replace(result, status=DIVERGED, reason=str(error))
         elif path := self._finetuned_elsewhere():
-            check_labels(path, self._trainer.load_encoder_and_heads(path), self._tasks)
+            trained = self._trainer.load_encoder_and_heads(path)
+            check_labels(path, {name: x.labels for name, x in trained.items()}, self._tasks)
+            known = {TASKS: {name: x.settings for name, x in trained.items()}}
+            check_ranges(path, known, self._tasks)
         else:
             self._trainer.restore(trial.model_dir)
             result = dataclasses.replace(result, **self._recorded_training())

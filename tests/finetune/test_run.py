@@ -1021,6 +1021,39 @@ def test_evaluates_the_checkpoint_that_is_given(make_finetuning_config, finished
         make_finetuning_config(**other, init_checkpoint=given, num_folds=2)
 
 
+def test_a_converted_model_predicts_numbers_of_its_own_range_alone(
+    make_finetuning_config, tmp_path
+):
+    train = tmp_path / "train.csv"
+    train.write_text("text,label\n" + "".join(f"w{i},{i}\n" for i in range(8)))
+    spec = {"name": "stars", "kind": "regression", "files": {"train": str(train)}}
+    config = make_finetuning_config(task_names=("stars",), task_spec=json.dumps(spec))
+    finetune_run.run(config, quiet)
+    source, converted = f"{config.model_dir}_1", str(tmp_path / "huggingface")
+    conversion = ConversionConfig(
+        source=source, target_format="huggingface", output_dir=converted
+    )
+    convert(conversion, (FINETUNING,), describe_task, quiet)
+
+    def evaluate(**changes) -> None:
+        finetune_run.run(
+            make_finetuning_config(
+                task_names=("stars",),
+                task_spec=json.dumps({**spec, **changes}),
+                do_train=False,
+                model_dir=str(tmp_path / "untrained"),
+                init_checkpoint=converted,
+            ),
+            quiet,
+        )
+
+    evaluate()
+    with pytest.raises(
+        UserError, match=r"huggingface was trained on .* to 7\.0, but .* 9\.0\."
+    ):
+        evaluate(max_label=9)
+
+
 def test_a_folder_that_another_program_trains_into_is_left_alone(
     make_finetuning_config, tmp_path
 ):

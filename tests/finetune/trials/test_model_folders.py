@@ -171,11 +171,15 @@ def test_another_range_of_labels_than_that_of_the_model_is_refused():
         check_ranges("m", recorded, tasks)
 
     check(recorded)
-    check({"tasks": recorded["tasks"]}, max_label=6.0)  # converted, so only assumed
-    with pytest.raises(
-        UserError, match=r"task stars from 0\.0 to 5\.0, but .* from 0\.0 to 6\.0\. Restore"
-    ):
-        check(recorded, max_label=6.0)
+    assumed = {"stars": {**described, "max_label": 1.0}}
+    check({"tasks": assumed}, max_label=6.0)  # of a converted model that does not tell
+    for each in (recorded, {"tasks": recorded["tasks"]}):
+        with pytest.raises(
+            UserError, match=r"task stars from 0\.0 to 5\.0, but .* from 0\.0 to 6\.0\. Restore"
+        ):
+            check(each, max_label=6.0)
+    with pytest.raises(UserError, match=r"from 0\.0 to 1\.0, but"):
+        check({**recorded, "tasks": assumed}, max_label=6.0)
 
 
 def test_another_kind_of_task_or_of_inputs_is_refused():
