@@ -34,6 +34,8 @@ _FIRST = (
 _REFERENCE_COLOR = "#8f959c"
 # Values a curve has at most; of longer logs every n-th record is drawn.
 MAX_POINTS = 2000
+# Of more labels, the cells of a confusion matrix would take megabytes.
+MAX_LABELS = 200
 _MAX_LABELS_WITH_COUNTS = 30
 
 

@@ -51,7 +51,15 @@ def report_page(runs: Sequence[ReportRun], references: Sequence[ReportRun] = ())
     for run in runs:
         cards = []
         for confusion in run.confusions:
-            cards.append(_card(confusion.title, figures.confusion_matrix(confusion), drawn))
+            count = len(confusion.labels)
+            if count <= figures.MAX_LABELS:
+                cards.append(_card(confusion.title, figures.confusion_matrix(confusion), drawn))
+            else:
+                note = (
+                    f"{confusion.title}: {count:,} labels are too many for a matrix; the "
+                    "counts are in the file …_confusion.json beside the results"
+                )
+                cards.append(f'<p class="faint">{html.escape(note)}</p>')
             cards.append(f'<div class="card">{_table(confusion_tables(confusion))}</div>')
         parts.append(_section(f"{_prefix(runs, run)}Confusion", _grid(cards)))
         tables = [_table(table, "errors") for table in run.errors]

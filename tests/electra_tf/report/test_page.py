@@ -8,9 +8,10 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-from electra_tf.report.figures import curves, lines_of, logged_metrics
+from electra_tf.report.figures import MAX_LABELS, curves, lines_of, logged_metrics
 from electra_tf.report.layers import layer_figures
 from electra_tf.report.page import report_page, write_report
 from electra_tf.report.reference import find_references
@@ -55,6 +56,19 @@ def runs(tmp_path) -> list[ReportRun]:
             read_training_run(second), confusions=[confusion], sentences=sentences
         ),
     ]
+
+
+def test_a_matrix_of_very_many_labels_is_left_out(runs):
+    def page(count: int) -> str:
+        labels = [f"label {i}" for i in range(count)]
+        confusion = Confusion("task/dev", labels, np.eye(count, dtype=int).tolist())
+        return report_page([dataclasses.replace(runs[0], confusions=[confusion])])
+
+    drawn, without = page(MAX_LABELS), page(MAX_LABELS + 1)
+    assert "too many for a matrix" not in drawn
+    assert "task/dev: 201 labels are too many for a matrix" in without
+    assert "<td>label 200</td><td>1.000</td>" in without  # precision, in the table by class
+    assert len(without) < len(drawn) - 1_000_000
 
 
 def test_the_page_is_self_contained_and_compares_the_runs(runs):
