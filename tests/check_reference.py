@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from electra_tf.util.tensorflow_import import import_tensorflow
-from tests.reference.result import CheckResult, guarded
+from tests.reference.result import CheckResult, guarded, skip
 
 VOCAB_FILE = pathlib.Path(__file__).parents[1] / "recipes/vocab/bert_uncased_vocab.txt"
 FINETUNING_FILES = (
@@ -40,6 +40,8 @@ EXPECTED_FILES = (
     "optimizer.npz",
     "optimizer_config.json",
 )
+# Read if they are there, or not meant for a check.
+OPTIONAL_FILES = ("README.md", "flops.json", "tiny_vocab.txt")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -116,6 +118,7 @@ def run_pretraining_checks(
     from tests.reference.optimizer_checks import check_optimizer
 
     yield from guarded("files", lambda: [check_files(reference_dir)])
+    yield from other_files(reference_dir)
     yield from guarded("data", lambda: check_data(reference_dir, vocab_file))
     yield from guarded("helpers", lambda: check_helpers(reference_dir))
     yield from guarded("forward", lambda: check_models(reference_dir))
@@ -156,6 +159,24 @@ def check_finetuning_files(reference_dir: pathlib.Path) -> CheckResult:
 
 def check_files(reference_dir: pathlib.Path) -> CheckResult:
     """Looks for every file of a set, those that its JSON files name included."""
+    names = _names_of_set(reference_dir)
+    missing = [name for name in names if not (reference_dir / name).exists()]
+    detail = f"missing: {', '.join(missing)}" if missing else f"{len(names)} files"
+    return CheckResult("files", not missing, detail)
+
+
+def other_files(reference_dir: pathlib.Path) -> Iterator[CheckResult]:
+    """Yields the names of the files that no check reads, if there are any."""
+    from tests.reference.data_checks import SHARDS
+
+    names = _names_of_set(reference_dir)
+    read = {*names, *OPTIONAL_FILES, *(path.name for path in reference_dir.glob(SHARDS))}
+    others = sorted({path.name for path in reference_dir.iterdir()} - read)
+    if others:
+        yield skip("files not checked", ", ".join(others))
+
+
+def _names_of_set(reference_dir: pathlib.Path) -> list[str]:
     names = list(EXPECTED_FILES)
     meta = _read_json(reference_dir / "pretraining_examples_meta.json")
     names += meta.get("corpus_sha256", {})
@@ -169,10 +190,7 @@ def check_files(reference_dir: pathlib.Path) -> CheckResult:
             checkpoint = variant["checkpoint"]
             names += [variant["file"], f"{checkpoint}.index"]
             names.append(f"{checkpoint}.data-00000-of-00001")
-    names = sorted(set(names))
-    missing = [name for name in names if not (reference_dir / name).exists()]
-    detail = f"missing: {', '.join(missing)}" if missing else f"{len(names)} files"
-    return CheckResult("files", not missing, detail)
+    return sorted(set(names))
 
 
 def _read_json(path: pathlib.Path) -> dict:

@@ -65,6 +65,15 @@ def test_a_missing_file_is_named(tmp_path, name):
     assert result.detail == f"missing: {name}"
 
 
+def test_files_that_no_check_reads_are_named(tmp_path):
+    assert list(check_reference.other_files(REFERENCE_DIR)) == []
+    copy = pathlib.Path(shutil.copytree(REFERENCE_DIR, tmp_path / "set"))
+    shutil.copy(copy / "forward_default.npz", copy / "forward_another.npz")
+    (result,) = check_reference.other_files(copy)
+    assert result.skipped
+    assert result.detail == "forward_another.npz"
+
+
 def test_an_empty_folder_fails_in_every_part(tmp_path, capsys):
     assert check_reference.main(["--reference_dir", str(tmp_path)]) == 1
     lines = capsys.readouterr().out.splitlines()

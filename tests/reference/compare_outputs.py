@@ -5,11 +5,18 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from electra_tf.model import metrics
-from electra_tf.model.batch_types import DiscriminatorOutput, FakeData, MaskedLMOutput
+from electra_tf.model.batch_types import (
+    ClozeOutput,
+    DiscriminatorOutput,
+    FakeData,
+    MaskedLMOutput,
+)
 from tests.reference.result import Comparison
 
 # Relative to the largest absolute value of the array.
 TOLERANCE = 1e-4
+# Begins the name of one row's logits; the row's number ends it.
+LOGITS_OF_A_ROW = "cloze_logits_example"
 # Names of the authors' metrics that mean something else than ours of that name.
 METRIC_NAMES = {"disc_loss": "disc_loss_per_example", "disc_auc": "disc_auc_with_padding"}
 
@@ -64,6 +71,28 @@ def compare_masked_lm(
     ):
         comparison.close(name, value, recorded[name], TOLERANCE)
     comparison.equal("mlm_preds", output.preds, recorded["mlm_preds"])
+
+
+def compare_cloze(
+    output: ClozeOutput | None, recorded: Recorded, comparison: Comparison
+) -> None:
+    """Compares a two-tower generator's predictions of all tokens, where they were recorded."""
+    if output is None or "cloze_weights" not in recorded:
+        return
+    comparison.equal("cloze_weights", output.weights, recorded["cloze_weights"])
+    comparison.close("cloze_loss", output.loss, recorded["cloze_loss"], TOLERANCE)
+    # Rows of padding, and the one before them, see the rounded scores of padding.
+    predicted = recorded["cloze_weights"].astype(bool)
+    losses = recorded["cloze_per_example_loss"]
+    comparison.close(
+        "cloze_per_example_loss", output.per_token_loss[predicted], losses[predicted], TOLERANCE
+    )
+    comparison.equal("cloze_preds", output.preds[predicted], recorded["cloze_preds"][predicted])
+    for name in recorded:
+        if name.startswith(LOGITS_OF_A_ROW):
+            row = int(name.removeprefix(LOGITS_OF_A_ROW))
+            actual, expected = output.logits[row][predicted[row]], recorded[name]
+            comparison.close(name, actual, expected[predicted[row]], TOLERANCE)
 
 
 def compare_corruption(fake: FakeData, recorded: Recorded, comparison: Comparison) -> None:

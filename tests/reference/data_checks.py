@@ -19,11 +19,12 @@ from pretrain_data.corpus.readers.text_files import TextPart
 from pretrain_data.examples.example_writer import ExampleSerializer
 from pretrain_data.examples.trimming_builder import TrimmingExampleBuilder
 from pretrain_data.records.format import parse_records
-from tests.reference.result import CheckResult, guarded
+from tests.reference.result import CheckResult, guarded, skip
 
 # do_lower_case and strip_accents to a tokenizer.
 TokenizerOf = Callable[[bool, bool], Tokenizer]
 
+SHARDS = "pretrain_data-*-of-*.tfrecord"
 # Key in tokenization.jsonl, do_lower_case, strip_accents.
 TOKENIZATION_MODES = (
     ("ids_lower", True, True),
@@ -60,7 +61,13 @@ def check_tokenization(path: pathlib.Path, tokenizer_of: TokenizerOf) -> Iterato
     """Compares the ids of every text, in every mode, from the graph and from the cache."""
     rows = [json.loads(line) for line in _lines(path)]
     texts = [row["text"] for row in rows]
+    recorded = {key for row in rows for key in row}
+    if unknown := recorded - {mode[0] for mode in TOKENIZATION_MODES} - {"text"}:
+        yield skip("tokenization not compared", ", ".join(sorted(unknown)))
     for key, do_lower_case, strip_accents in TOKENIZATION_MODES:
+        if key not in recorded:
+            yield skip(f"tokenization {key}", "not recorded")
+            continue
         tokenizer = tokenizer_of(do_lower_case, strip_accents)
         expected = [row[key] for row in rows]
         in_graph = tokenizer.tokenize([text.encode() for text in texts]).to_list()
@@ -82,14 +89,19 @@ def check_examples(
     rng = random.Random(case["seed"])
     built = list(_build(reference_dir, case, tokenizer_of, rng))
     actual = [{"input_ids": list(e.input_ids), "segment_ids": e.segment_ids} for e in built]
-    num_two_segment = sum(e.first_length < len(e.input_ids) for e in built)
+    lengths = [len(e.input_ids) for e in built]
     wrong = [i for i, (a, b) in enumerate(zip(actual, expected, strict=False)) if a != b]
-    counts = (len(actual), num_two_segment)
-    expected_counts = (case["n_examples"], case["n_two_segment"])
+    counts = {
+        "n_examples": len(built),
+        "n_two_segment": sum(e.first_length < len(e.input_ids) for e in built),
+        "n_full_length": lengths.count(case["max_seq_length"]),
+        "min_len": min(lengths, default=0),
+    }
+    expected_counts = {**counts, **{key: case[key] for key in counts if key in case}}
     if wrong:
         detail = f"{len(wrong)} of {len(expected)} examples differ, first {wrong[0]}"
     elif counts != expected_counts or len(expected) != len(actual):
-        detail = f"examples and those of two segments: {counts}, expected {expected_counts}"
+        detail = f"{len(expected)} lines, {counts}, expected {expected_counts}"
     else:
         detail = f"{len(actual)} examples"
     passed = actual == expected and counts == expected_counts
@@ -106,7 +118,7 @@ def check_records(
     reference_dir: pathlib.Path, cases: list[dict], tokenizer_of: TokenizerOf
 ) -> Iterator[CheckResult]:
     """Compares each set of shards with the case of that many shards, record by record."""
-    paths = list(reference_dir.glob("pretrain_data-*-of-*.tfrecord"))
+    paths = list(reference_dir.glob(SHARDS))
     totals = {int(re.search(r"-of-(\d+)\.", path.name)[1]) for path in paths}
     totals |= {case["num_out_files"] for case in cases if case["num_out_files"] > 1}
     for total in sorted(totals):

@@ -76,3 +76,15 @@ def test_other_draws_and_shards_are_found(copied_set):
     shutil.copy(*shards)
     failed = {"random draws pretraining_examples_128.jsonl", "records of 3 shards"}
     assert failed_checks(copied_set) == failed
+
+
+def test_other_settings_of_the_tokenizer_are_named(copied_set):
+    path = copied_set / "tokenization.jsonl"
+    text = path.read_text().replace('"ids_cased"', '"ids_of_another_kind"')
+    path.write_text(text)
+    skipped = {r.name: r.detail for r in check_data(copied_set, VOCAB_FILE) if r.skipped}
+    assert skipped == {
+        "tokenization not compared": "ids_of_another_kind",
+        "tokenization ids_cased": "not recorded",
+    }
+    assert failed_checks(copied_set) == set()

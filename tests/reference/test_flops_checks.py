@@ -39,3 +39,13 @@ def test_another_number_or_model_fails(tmp_path, change):
 def test_a_set_without_them_is_skipped(tmp_path):
     (result,) = check_flops(tmp_path)
     assert result.skipped
+
+
+def test_other_numbers_are_named(tmp_path):
+    recorded = json.loads((REFERENCE_DIR / FLOPS_FILE).read_text())
+    part = {**recorded["parts"][0], "another": 1}
+    (tmp_path / FLOPS_FILE).write_text(json.dumps({"parts": [part], "more": {}}))
+    results = {r.name: (r.passed, r.skipped, r.detail) for r in check_flops(tmp_path)}
+    assert results["flops parts 0"][:2] == (True, False)
+    assert results["flops parts 0 not compared"] == (True, True, "another")
+    assert results["flops not compared"] == (True, True, "more")

@@ -3,10 +3,11 @@
 import json
 import pathlib
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.reference import model_checks
 from tests.reference.helper_checks import check_helpers
@@ -58,7 +59,7 @@ def test_every_variant_is_checked_refused_or_reported():
 
 
 def test_helpers(subtests):
-    assert len(assert_all_pass(check_helpers(REFERENCE_DIR), subtests)) == 14
+    assert len(assert_all_pass(check_helpers(REFERENCE_DIR), subtests)) == 16
 
 
 def test_optimizer(subtests):
@@ -81,6 +82,19 @@ def test_settings_mean_what_they_mean_to_the_authors():
     assert (config.temperature, config.disallow_correct) == (1.0, False)
     config = model_checks.make_config({**given, "temperature": 2.0, "disallow_correct": True})
     assert (config.temperature, config.disallow_correct) == (2.0, True)
+    # Their overrides win, a TPU does not change their precision, and both flags may be set.
+    overrides = {"hidden_size": 64, "vocab_size": 90}
+    given |= {"vocab_size": 70, "model_hparam_overrides": overrides, "use_tpu": True}
+    config = model_checks.make_config({**given, "do_train": True, "do_eval": True})
+    assert (config.vocab_size, config.precision) == (90, "float32")
+
+
+def test_positions_past_a_row_are_in_the_next_one():
+    sequence = np.arange(12).reshape(2, 3, 2)
+    positions = np.array([[3, 0, 2], [1, 1, 0]], np.int32)
+    expected = sequence.reshape(6, 2)[positions + np.array([[0], [3]])]
+    gathered = model_checks.gather_across_rows(tf.constant(sequence), tf.constant(positions))
+    np.testing.assert_array_equal(gathered, expected)
 
 
 @pytest.fixture
@@ -186,4 +200,98 @@ def test_a_missing_array_fails_one_check(copied_set):
     failed = {name for name, result in results.items() if not result.passed}
     assert failed == {"helpers gather_positions", "helpers scatter_update"}
     assert "seq_int" in results["helpers scatter_update"].detail
-    assert len(results) == 14
+    assert len(results) == 17
+    assert results["helpers not compared"].skipped  # what the two would have read
+
+
+def edit_json(path: pathlib.Path, change_: Callable[[dict], None]) -> None:
+    content = json.loads(path.read_text())
+    change_(content)
+    path.write_text(json.dumps(content))
+
+
+def test_arrays_of_other_widths_agree(copied_set, subtests):
+    path = copied_set / "forward_uniform_generator.npz"
+    arrays = dict(np.load(path))
+    for key, array in arrays.items():
+        if array.dtype.kind in "if":
+            arrays[key] = array.astype(np.int64 if array.dtype.kind == "i" else np.float64)
+    np.savez(path, **arrays)
+    assert_all_pass(model_checks.check_variant(copied_set, "uniform_generator"), subtests)
+
+
+def test_a_second_batch_of_two_towers_is_compared(copied_set):
+    path = copied_set / "forward_electric.npz"
+    arrays = dict(np.load(path))
+    names = ("input_", "segment_", "masked_", "sampled_", "corrupted_")
+    names += ("mlm_", "disc_", "cloze_", "total_")
+    again = {f"batch2_{name}": a for name, a in arrays.items() if name.startswith(names)}
+    assert "batch2_cloze_loss" in again
+    np.savez(path, **arrays, **again)
+    results = model_checks.check_variant(copied_set, "electric")
+    assert [result.detail for result in results if not result.passed] == []
+    change(path, "batch2_cloze_loss", 1.001)
+    results = model_checks.check_variant(copied_set, "electric")
+    failed = [result.name for result in results if not result.passed]
+    assert failed == ["forward electric second_batch"]
+
+
+def test_settings_without_a_trace_in_the_outputs_are_compared(copied_set):
+    path = copied_set / "forward_config.json"
+    edit_json(path, lambda c: c["tied_all"]["bert_config"].update(hidden_dropout_prob=0.2))
+    results = list(model_checks.check_variant(copied_set, "tied_all"))
+    assert [r.name for r in results if not r.passed] == ["forward tied_all settings"]
+
+
+def test_what_was_recorded_of_a_variant_is_compared_alone(copied_set, subtests):
+    optional = ("n_parameters", "bert_config", "generator_config", "transformers", "mask_prob")
+    optional += ("vars_with_indexed_slices_gradient", "max_predictions_per_seq")
+    path = copied_set / "forward_config.json"
+    edit_json(path, lambda c: [c["mlm_only"].pop(name) for name in optional])
+    names = assert_all_pass(model_checks.check_variant(copied_set, "mlm_only"), subtests)
+    assert "forward mlm_only sizes" in names
+    assert "forward mlm_only settings" not in names
+
+
+def test_a_model_without_variables_is_reported(copied_set):
+    def change_(config: dict) -> None:
+        variant = config["mlm_only"]
+        variant["n_parameters"] = 0
+        variant["config"]["uniform_generator"] = True
+
+    edit_json(copied_set / "forward_config.json", change_)
+    (result,) = model_checks.check_variant(copied_set, "mlm_only")
+    assert result.skipped
+    assert "nothing to train" in result.detail
+
+
+def test_defaults_of_the_optimizer_and_no_warmup(copied_set, subtests):
+    rows = [{"learning_rate": 1e-3, "num_train_steps": 4}]
+    rates = [[np.nan, 7.5e-4, 5e-4, 2.5e-4, 0, 0]]  # theirs computes 0/0 at first
+    path = copied_set / "optimizer.npz"
+    arrays = {key: a for key, a in np.load(path).items() if key.startswith("c_power")}
+    np.savez(path, **arrays, schedules=rates, another=np.ones(1))
+
+    def change_(config: dict) -> None:
+        case = config["c_power"]
+        config.clear()
+        case["create_optimizer_args"]["layerwise_lr_decay_power"] = -1
+        config.update(c_power=case, schedules=rows)
+
+    edit_json(copied_set / "optimizer_config.json", change_)
+    names = assert_all_pass(check_optimizer(copied_set), subtests)
+    assert "schedule learning_rate 0.001, num_train_steps 4" in names
+    (unread,) = [r for r in check_optimizer(copied_set) if r.skipped]
+    assert unread.detail == "another"
+    edit_json(
+        copied_set / "optimizer_config.json",
+        lambda c: c["c_power"]["create_optimizer_args"].pop("weight_decay_rate"),
+    )
+    failed = [r.name for r in check_optimizer(copied_set) if not r.passed]
+    assert failed == ["optimizer c_power values"]  # recorded with weight decay
+
+
+def test_summaries_of_masking_are_compared(copied_set):
+    change(copied_set / "helpers.npz", "mask_m50/mean_duplicate_slots", 1.001)
+    failed = [r.name for r in check_helpers(copied_set) if not r.passed]
+    assert failed == ["helpers mask_m50 summaries"]
