@@ -237,13 +237,14 @@ def test_two_processes_hold_out_the_same_tokens(build, tmp_path, monkeypatch):
     assert counts[0] == counts[1]
 
 
-def test_training_finds_the_held_out_records(build, tmp_path):
+def test_training_finds_the_held_out_records(build, tiny_data, tmp_path):
     def patterns(folder="records", **settings):
         pattern = str(tmp_path / folder / "pretrain_data.tfrecord*")
         config = PretrainingConfig(
             data_dir=str(tmp_path),
             model_name="m",
             pretrain_tfrecords=pattern,
+            vocab_file=str(tiny_data / "vocab.txt"),
             max_seq_length=32,
             **settings,
         )

@@ -214,5 +214,5 @@ def test_questions_that_the_files_of_squad_leave_out_are_warned_of(tmp_path, cap
     write_squad_outputs(str(tmp_path), "mine", predictions)
     assert capsys.readouterr().err == ""
     write_squad_outputs(str(tmp_path), "mine", [*predictions, predictions[0]])
-    warning = f"{tmp_path}/mine_preds.json has no answer to 1 of 3 questions, whose id"
+    warning = f"{tmp_path}/mine_preds.json has no answer to 1 of 3 questions, because later"
     assert warning in capsys.readouterr().err
