@@ -326,6 +326,8 @@ def evaluate(
 ) -> dict[str, float]:
     """Evaluates the latest checkpoint on `records` and writes its metrics.
 
+    Without one of this project, it is a checkpoint of the authors' code in the folder.
+
     Args:
         config: hyperparameters.
         records: held-out records.

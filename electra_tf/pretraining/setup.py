@@ -32,7 +32,7 @@ from electra_tf.interop.initialization import (
 )
 from electra_tf.interop.variable_names import encoder_variables, named_variables
 from electra_tf.masking.word_list import word_list_sha256
-from electra_tf.model_builder import TokenCounter, create_model, load_model
+from electra_tf.model_builder import TokenCounter, create_model, load_model, set_stage
 from electra_tf.pretraining.records import PretrainingRecords
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.tokenizer_description import TokenizerDescription
@@ -207,7 +207,9 @@ def load_evaluated_model(
         model = create_model(config, vocabulary, token_counts)
     checkpoint, _ = load_authors_weights(config.model_dir, model)
     workers.require_equal_weights(model.variables, checkpoint.path)
-    return model, checkpoint.step or 0, checkpoint.path
+    step = checkpoint.step or 0
+    set_stage(model, step)
+    return model, step, checkpoint.path
 
 
 def require_same_stage(

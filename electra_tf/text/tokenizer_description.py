@@ -180,7 +180,7 @@ def tokenizer_settings(
         assumed = [
             n
             for n in TOKENIZER_SETTINGS
-            if records is None and given.get(n) is None and values["do_lower_case"]
+            if given.get(n) is None and values[n] and values["do_lower_case"]
         ]
         _warn_of_lost_entries(vocab_file, assumed, flags)
         return values

@@ -340,8 +340,9 @@ def test_pretraining_goes_on_from_the_authors_files_in_its_folder(
     damaged.mkdir()
     shutil.copy(f"{folder}/model.ckpt-7.data-00000-of-00001", damaged)
     half = make_config(model_dir=str(damaged))
-    with pytest.raises(UserError, match=r"model\.ckpt-7\.index is missing"):
-        pretraining_runs.train(half)
+    for use in (pretraining_runs.train, pretraining_runs.evaluate):
+        with pytest.raises(UserError, match=r"model\.ckpt-7\.index is missing"):
+            use(half)
     # The same command goes on from its own checkpoint.
     again = pretraining_config(**settings)
     assert discriminator_config(again) == discriminator_config(config)

@@ -14,6 +14,7 @@ from electra_tf.text.tokenizer_description import (
     warn_of_unknown_words,
     write_tokenizer_description,
 )
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from tests.conftest import tiny_settings
@@ -68,6 +69,11 @@ def test_a_cased_vocabulary_is_not_lowercased_silently(vocab_file, capsys):
     assert "such as 'W1', but text is lowercased: pass --do_lower_case=false" in error
     for given in (True, False):
         tokenizer_settings({"do_lower_case": given}, vocab_file)
+        # Lowercased records of a cased vocabulary were a mistake, too.
+        warn_once.cache_clear()
+        records = TokenizerDescription(vocab_sha256="", do_lower_case=given)
+        tokenizer_settings({}, vocab_file, records=records)
+        assert ("1 of the 36 entries" in capsys.readouterr().err) is given
     describe(vocab_file)
     tokenizer_settings({}, vocab_file)
     assert capsys.readouterr().err == ""
