@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import keras
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla
+from tensorflow.python.util import _pywrap_util_port
 
 from electra_tf.model.compilation import compiled_by_xla
 from electra_tf.model.custom_gradients import custom_gradient
@@ -68,6 +69,14 @@ def is_fusing() -> bool:
 def is_compiled() -> bool:
     """Whether XLA compiles fused functions, on their own or with the whole graph."""
     return _enabled.get() or _whole.get()
+
+
+def has_onednn() -> bool:
+    """Whether TensorFlow computes operations on the CPU with oneDNN.
+
+    It does by default on processors with AVX-512, see `TF_ENABLE_ONEDNN_OPTS`.
+    """
+    return _pywrap_util_port.IsMklEnabled()
 
 
 def barrier(*tensors: tf.Tensor) -> list[tf.Tensor]:

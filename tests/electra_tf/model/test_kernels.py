@@ -164,6 +164,39 @@ def test_padding_keys_get_no_attention():
     np.testing.assert_allclose(np.sum(probs, axis=-1), 1, rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
+def test_softmax_of_inference_equals_that_of_training(dtype, monkeypatch):
+    query, keys, value = (tf.cast(normal(2, 3, n, 8), dtype) for n in (6, 7, 7))
+    mask = tf.constant([[1.0] * 5 + [0] * 2, [1.0] * 7])
+    calls = []
+
+    def attend(has_onednn: bool, mask: tf.Tensor = mask, **options) -> np.ndarray:
+        def softmax(*arguments: tf.Tensor) -> tf.Tensor:
+            calls.append(has_onednn)
+            return plain_softmax(*arguments)
+
+        plain_softmax = layer_functions.onednn_softmax
+        with monkeypatch.context() as patch:
+            patch.setattr(layer_functions, "has_onednn", lambda: has_onednn)
+            patch.setattr(layer_functions, "onednn_softmax", softmax)
+            y = layer_functions.attention(query, keys, value, mask, key(), rate=0.0, **options)
+        return tf.cast(y, tf.float32).numpy()
+
+    expected = attend(True)
+    np.testing.assert_array_equal(attend(False, for_inference=True), expected)
+    assert not calls
+    tolerance = 1e-6 if dtype == tf.float32 else 0.02
+    np.testing.assert_allclose(
+        attend(True, for_inference=True), expected, rtol=tolerance, atol=tolerance
+    )
+    assert calls == [True]
+    with without_fusion():
+        attend(True, for_inference=True)
+    # Queries that see nothing would lose accuracy.
+    attend(True, tf.repeat(mask[:, None], 6, axis=1), for_inference=True)
+    assert calls == [True]
+
+
 def test_bfloat16_goes_in_and_out():
     x = tf.cast(normal(*X), tf.bfloat16)
     arguments = [x, x, *[normal(WIDTH)] * 3, key()]
