@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from electra_tf.flops.counting import finetuning_flops_per_step
+from electra_tf.training.distribution.bfloat16 import warn_of_emulated_bfloat16
 from electra_tf.training.distribution.context import (
     DistributionContext,
     describe_devices,
@@ -43,6 +44,8 @@ def describe_run(
         ),
     ):
         print_fn(line)
+    if context.workers.is_chief:
+        warn_of_emulated_bfloat16(config.precision)
     print_fn(f"Tasks:   {'; '.join(_with_labels(task) for task in tasks)}")
     lengths = ", ".join(map(str, trainer.buckets))
     print_fn(f"Batches: padded to {lengths} tokens")

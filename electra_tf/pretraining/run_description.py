@@ -16,6 +16,7 @@ from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.pretraining_optimizer import schedule_of
 from electra_tf.text.framing import NUM_SEGMENTS
 from electra_tf.text.vocabulary import Vocabulary
+from electra_tf.training.distribution.bfloat16 import warn_of_emulated_bfloat16
 from electra_tf.training.distribution.context import (
     TRAIN_BATCH_SIZE,
     DistributionContext,
@@ -76,6 +77,7 @@ def describe_run(
                 f"{phase.first_step + 1} to {phase.end_step}"
             )
     if context.workers.is_chief:
+        warn_of_emulated_bfloat16(config.precision)
         _warn_of_long_warmup(config, stages)
         _warn_of_few_predictions(config)
         _warn_of_one_segment(encoder)

@@ -27,6 +27,7 @@ from electra_tf.text.framing import NUM_SPECIAL, frame
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.tokenizer_description import warn_of_unknown_words
 from electra_tf.text.vocabulary import Vocabulary
+from electra_tf.training.distribution.bfloat16 import warn_of_emulated_bfloat16
 from electra_tf.training.distribution.cores import cores_of, limit_operation_threads
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.console import warn_once
@@ -136,6 +137,7 @@ def _load_scorer(config: ScoringConfig, vocabulary: Vocabulary) -> tuple[Scorer,
     if not compiles_all(keras.DTypePolicy(config.model.precision).compute_dtype):
         limit_operation_threads()
     strategy = create_strategy(config.model)  # before TensorFlow computes anything
+    warn_of_emulated_bfloat16(config.model.precision)
     model, step, checkpoint = model_builder.load_model(config.model, vocabulary, strategy)
     scorer = create_scorer(
         model,
