@@ -169,7 +169,9 @@ class QAFeaturizer:
         count = len(answer)
         starts = []
         if count:
-            starts = first + np.flatnonzero(pieces.ids[first : last - count + 2] == answer[0])
+            # A part of a word may have more pieces than the word.
+            end = max(last - count + 2, first)
+            starts = first + np.flatnonzero(pieces.ids[first:end] == answer[0])
         starts = [n for n in starts if np.array_equal(pieces.ids[n : n + count], answer)]
         if len(starts) > 1:
             (before,) = self._tokenizer.tokenize([example.answer_prefix])

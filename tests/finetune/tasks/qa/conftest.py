@@ -13,7 +13,7 @@ from tests.conftest import SPECIAL_TOKENS
 
 WORDS = (
     "the old bridge over river was built in 1895 - 1943 by anna berg and her two sons who "
-    "when what it cafe stands here ( ) . , ? japan ##ese ##s x y z"
+    "when what it cafe stands here ( ) . , ? japan ##ese ##s x y z zxyx ##y ##x"
 )
 
 

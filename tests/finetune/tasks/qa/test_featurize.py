@@ -98,6 +98,22 @@ def test_an_answer_that_occurs_several_times_is_found_at_its_place(
     assert not report.problems
 
 
+def test_a_part_with_more_pieces_than_its_word_is_not_sought_behind_the_word(
+    featurize, tokenizer
+):
+    collector = QuestionCollector(DataReport("squad", "train"), v2=False, is_training=True)
+    collector.add(
+        Context("zxyx and xyx ( here )"),
+        qas_id="q",
+        question="what ?",
+        answers=["xyx"],
+        located=GivenAnswer("xyx", 1),
+    )
+    (row,), _, report = featurize(collector.examples)
+    assert answer_tokens(row, tokenizer) == ["zxyx"]
+    assert PART_OF_WORD in report.problems
+
+
 def plain_windows(count: int, room: int, stride: int) -> tuple[list[range], list[int]]:
     """Lays windows over pieces one by one, and finds the best window of each piece."""
     windows = []
