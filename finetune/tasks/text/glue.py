@@ -73,7 +73,7 @@ GLUE_TASKS = {
         _layouts(
             # GLUE's release has malformed rows.
             TsvLayout(text_a=3, text_b=4, label=5, skip_malformed=True),
-            _PAIR_TEST,
+            dataclasses.replace(_PAIR_TEST, skip_malformed=True),
         ),
         metrics=("accuracy", "f1"),
     ),

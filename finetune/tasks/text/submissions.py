@@ -34,17 +34,17 @@ def glue_submission(
 
     Args:
         task_name, split: such as "mnli", "test_matched".
-        predictions: result of the task's `predictions`, one per line of the test file, in
-            order; the server's index counts them from 0.
+        predictions: result of the task's `predictions`. The server's index of a line of the
+            test file is its "eid", which lines that are left out have, too.
     """
     file_name = _FILES.get((task_name, split))
     if file_name is None:
         return None
     lines = ["index\tprediction"]
-    for index, prediction in enumerate(predictions):
+    for prediction in predictions:
         value = prediction["prediction"]
         if isinstance(value, float):
             # The server only accepts scores within the range of the labels.
             value = f"{min(max(value, STS_RANGE[0]), STS_RANGE[1]):.3f}"
-        lines.append(f"{index}\t{value}")
+        lines.append(f"{prediction['eid']}\t{value}")
     return Submission(file_name, "\n".join(lines) + "\n")

@@ -133,11 +133,23 @@ def test_ordered_pairs_are_not_doubled(load):
     assert len(examples) == 1
 
 
-def test_broken_rows_of_qqp_are_reported_and_take_a_number_as_with_the_authors(load, tmp_path):
-    lines = ["id\ti\tj\tq\tr\tl", "0\t1\t2\ta\tb\t1", "1\t3\t4\tbroken", "2\t5\t6\tc\td\t0"]
-    examples, problems = load("qqp", "train", *lines)
-    assert examples == [(0, "a", "b", "1"), (2, "c", "d", "0")]
-    path = str(tmp_path / "qqp" / "train.tsv")
+@pytest.mark.parametrize(
+    ("split", "lines", "labels"),
+    [
+        (
+            "train",
+            ["id\ti\tj\tq\tr\tl", "0\t1\t2\ta\tb\t1", "\t\t\tbroken", "2\t5\t6\tc\td\t0"],
+            "10",
+        ),
+        ("test", ["id\tq\tr", "0\ta\tb", "1\t\t\tbroken", "2\tc\td"], "00"),
+    ],
+)
+def test_broken_rows_of_qqp_are_reported_and_take_a_number_as_with_the_authors(
+    load, tmp_path, split, lines, labels
+):
+    examples, problems = load("qqp", split, *lines)
+    assert examples == [(0, "a", "b", labels[0]), (2, "c", "d", labels[1])]
+    path = str(tmp_path / "qqp" / f"{split}.tsv")
     assert problems == {MALFORMED: [{"file": path, "line": 3, "columns": 4}]}
 
 

@@ -244,9 +244,11 @@ def test_glue_submissions():
     submission = glue_submission("mnli", "diagnostic", predictions)
     text = "index\tprediction\n0\tentailment\n1\tneutral\n"
     assert submission == ("AX.tsv", text)
-    numbers = [{"prediction": 5.2}, {"prediction": -0.1}, {"prediction": 2.34567}]
+    # The line of index 1 was left out.
+    numbers = [(0, 5.2), (2, -0.1), (3, 2.34567)]
+    numbers = [{"eid": eid, "prediction": number} for eid, number in numbers]
     submission = glue_submission("sts", "test", numbers)
-    text = "index\tprediction\n0\t5.000\n1\t0.000\n2\t2.346\n"
+    text = "index\tprediction\n0\t5.000\n2\t0.000\n3\t2.346\n"
     assert submission == ("STS-B.tsv", text)
     assert glue_submission("cola", "dev", predictions) is None
     assert glue_submission("mine", "test", predictions) is None
