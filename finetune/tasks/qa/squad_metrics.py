@@ -77,7 +77,7 @@ def squad_v2_metrics(
     Returns:
         `exact`, `f1` and `total` over all questions and, if there are any, over those with
         (`HasAns_...`) and without an answer (`NoAns_...`); `best_exact`, `best_f1` and their
-        thresholds.
+        thresholds. In alphabetical order, as in the authors' results.
 
     Raises:
         KeyError: a question has no prediction or no null odds.
@@ -107,7 +107,7 @@ def squad_v2_metrics(
         best[f"best_{metric_name}"], best[f"best_{metric_name}_thresh"] = _best_threshold(
             raw, has_answer, predictions, null_odds
         )
-    return metrics | best
+    return dict(sorted((metrics | best).items()))
 
 
 def _best_threshold(

@@ -43,6 +43,7 @@ NULL_ODDS = {"a": -3.0, "b": -1.0, "c": 0.5, "d": -2.0, "e": 2.0}
 
 def test_version_2():
     metrics = squad_v2_metrics(GOLD, PREDICTIONS, NULL_ODDS, threshold=0.0)
+    assert list(metrics) == sorted(metrics)
     third = 2 / 3  # F1 of d
     assert metrics == pytest.approx(
         {
