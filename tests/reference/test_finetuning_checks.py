@@ -150,6 +150,40 @@ def test_features_of_tagging(tmp_path, subtests, words, tags, mapping):
     assert len(assert_all_pass(results, subtests)) == 2
 
 
+def test_malformed_rows_are_read_as_by_the_authors(tmp_path, subtests):
+    lines = ["label\ti\tj\ta\tb", "1\t1\t2\tcat\tcat cat", "0\t3", "0\t4\t5\tcat\tcat\tmore"]
+    files = {
+        "mrpc/train.tsv": lines,
+        "mrpc/dev.tsv": ["label\ti\tj\ta\tb", "0\t1\t2\tcat\tcat"],
+    }
+    (tmp_path / "features_raw_classification.json").write_text(json.dumps(files))
+    expected = [  # swapped pairs count on from the number of rows that are read
+        ("train", 0, "cat", "cat cat", "1"),
+        ("train", 2, "cat", "cat", "0"),
+        ("train", 2, "cat cat", "cat", "1"),
+        ("train", 4, "cat", "cat", "0"),
+        ("dev", 0, "cat", "cat", "0"),
+        ("test", 0, "cat", "cat", "0"),  # without a file
+    ]
+    with (tmp_path / "features.jsonl").open("w") as file:
+        for split, eid, text_a, text_b, label in expected:
+            counts = [text.count("cat") for text in (text_a, text_b)]
+            ids = [101, *counts[0] * [4937], 102, *counts[1] * [4937], 102]
+            segments = (counts[0] + 2) * [0] + (counts[1] + 1) * [1]
+            features = {"input_ids": ids, "input_mask": [1] * len(ids), "segment_ids": segments}
+            features = {name: v + (8 - len(v)) * [0] for name, v in features.items()}
+            features |= {"mrpc_eid": eid, "mrpc_label_ids": int(label)}
+            config = {"task_names": ["mrpc"], "max_seq_length": 8, "do_lower_case": True}
+            raw = {"eid": eid, "text_a": text_a, "text_b": text_b, "label": label}
+            line = {"task": "mrpc", "split": split, "is_training": split == "train"}
+            line |= {"config": config, "raw": raw, "features": features}
+            file.write(json.dumps(line) + "\n")
+    vocab_file = ROOT / "recipes/vocab/bert_uncased_vocab.txt"
+    *found, missing = classification_checks.check_features(tmp_path, vocab_file)
+    assert len(assert_all_pass(found, subtests)) == 2
+    assert "No such file" in missing.detail
+
+
 def test_ideographs_of_tagging_stay_together_up_to_the_longest_word():
     vocabulary = load_vocabulary(ROOT / "recipes/vocab/bert_uncased_vocab.txt")
     first, other = vocabulary.ids["中"], vocabulary.ids["##中"]
