@@ -42,15 +42,15 @@ class TokenStatistics:
         continues = np.array([token.startswith(CONTINUATION) for token in tokens])
         return cls(continues, counts, words)
 
-    def log_frequencies(self, smoothing: float = 1.0) -> np.ndarray:
-        """Returns additively smoothed log relative frequencies, float32 [vocab].
+    def log_frequencies(self) -> np.ndarray:
+        """Returns log relative frequencies with add-one smoothing, float32 [vocab].
 
         Raises:
             ValueError: the tokens were not counted.
         """
         if self.counts is None:
             raise ValueError("The tokens of the records must be counted first")
-        smoothed = self.counts.astype(np.float64) + smoothing
+        smoothed = self.counts.astype(np.float64) + 1.0
         return np.log(smoothed / smoothed.sum()).astype(np.float32)
 
 

@@ -228,12 +228,12 @@ def flush_folder(path: str) -> None:
         os.close(descriptor)
 
 
-def read_lines(path: str | os.PathLike, errors: str = "strict") -> list[str]:
+def read_lines(path: str | os.PathLike) -> list[str]:
     """Returns the lines of a UTF-8 file without byte order mark; they end at LF or CR LF only.
 
     `str.splitlines` also splits at characters within texts, such as U+2028.
     """
-    return _lines(pathlib.Path(path).read_bytes().decode("utf-8-sig", errors))
+    return _lines(pathlib.Path(path).read_bytes().decode("utf-8-sig"))
 
 
 def _lines(text: str) -> list[str]:

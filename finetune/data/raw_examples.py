@@ -11,6 +11,8 @@ from electra_tf.util.text_checks import LONE_SURROGATES
 
 # Roles of what is no input: their column may have another role, too.
 _SHARING_ROLES = ("id", "group")
+# Characters of a value in an error message.
+_MAX_SHOWN = 60
 
 
 def check_different_columns(path: str, found: Mapping[str, int | str]) -> None:
@@ -172,7 +174,7 @@ def valid_text(text: str) -> str:
     return LONE_SURROGATES.sub("\ufffd", text)
 
 
-def brief(value: Any, limit: int = 60) -> str:
-    """Formats a JSON value for an error message."""
+def brief(value: Any) -> str:
+    """Formats a JSON value for an error message; long ones are cut."""
     shown = json.dumps(value, ensure_ascii=False)
-    return shown if len(shown) <= limit else f"{shown[:limit]}..."
+    return shown if len(shown) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]}..."

@@ -105,25 +105,22 @@ def calibrate(
     )
 
 
-def reliability(
-    logits: np.ndarray, label_ids: np.ndarray, num_bins: int = NUM_BINS
-) -> Reliability:
-    """Returns the bins of predictions; bin b has the confidences in (b / bins, (b + 1) / bins].
+def reliability(logits: np.ndarray, label_ids: np.ndarray) -> Reliability:
+    """Returns `NUM_BINS` bins of predictions, of the confidences (b / bins, (b + 1) / bins].
 
     Args:
         logits: float [n, classes], n > 0.
         label_ids: int [n].
-        num_bins: number of bins.
     """
     probabilities = scipy.special.softmax(np.asarray(logits, np.float64), axis=1)
     confidences = probabilities.max(axis=1)
     is_right = probabilities.argmax(axis=1) == label_ids
-    bins = np.clip(np.ceil(confidences * num_bins).astype(int) - 1, 0, num_bins - 1)
-    counts = np.bincount(bins, minlength=num_bins)
+    bins = np.clip(np.ceil(confidences * NUM_BINS).astype(int) - 1, 0, NUM_BINS - 1)
+    counts = np.bincount(bins, minlength=NUM_BINS)
 
     def means(values: np.ndarray) -> np.ndarray:
-        sums = np.bincount(bins, weights=values, minlength=num_bins)
-        return np.divide(sums, counts, out=np.full(num_bins, math.nan), where=counts > 0)
+        sums = np.bincount(bins, weights=values, minlength=NUM_BINS)
+        return np.divide(sums, counts, out=np.full(NUM_BINS, math.nan), where=counts > 0)
 
     return Reliability(counts, means(confidences), means(is_right))
 

@@ -67,7 +67,6 @@ class Corpus:
 
 def find_corpus(
     corpus_dir: str | pathlib.Path,
-    flag: str = FLAG,
     *,
     skip_unreadable: bool = False,
     vocabularies: Collection[AnyPath] = (),
@@ -80,7 +79,6 @@ def find_corpus(
 
     Args:
         corpus_dir: the folder.
-        flag: flag to name in errors.
         skip_unreadable: list what cannot be read instead of failing.
         vocabularies: files that are no text, whatever their names.
 
@@ -90,13 +88,13 @@ def find_corpus(
     """
     corpus_dir = pathlib.Path(corpus_dir)
     if not corpus_dir.exists():
-        raise UserError(f"Corpus folder {corpus_dir} ({flag}) does not exist")
+        raise UserError(f"Corpus folder {corpus_dir} ({FLAG}) does not exist")
     if not corpus_dir.is_dir():
         raise UserError(
-            f"{flag} must be a folder of .txt or .txt.gz files; {corpus_dir} is a file. "
+            f"{FLAG} must be a folder of .txt or .txt.gz files; {corpus_dir} is a file. "
             f"Pass its parent folder, or files with {INPUT_FLAG}"
         )
-    finder = _Finder(FormatOptions(flag=flag), skip_unreadable, TEXT_SUFFIXES, vocabularies)
+    finder = _Finder(FormatOptions(flag=FLAG), skip_unreadable, TEXT_SUFFIXES, vocabularies)
     finder.add_folder(corpus_dir)
     if not (finder.parts or finder.unreadable):
         finder.add_files_without_suffix()
@@ -104,11 +102,11 @@ def find_corpus(
         num_others = len(finder.ignored) + len(finder.vocabularies)
         others = f", only {num_others} other files" if num_others else ""
         raise UserError(
-            f"Corpus folder {corpus_dir} ({flag}) contains no .txt or .txt.gz files{others}"
+            f"Corpus folder {corpus_dir} ({FLAG}) contains no .txt or .txt.gz files{others}"
         )
     if len(finder.empty) == len(finder.parts):
         raise UserError(
-            f"All {len(finder.parts)} text files in {corpus_dir} ({flag}) are empty"
+            f"All {len(finder.parts)} text files in {corpus_dir} ({FLAG}) are empty"
         )
     return finder.corpus()
 

@@ -50,14 +50,15 @@ def step_of(prefix: str) -> int:
     return int(match["step"]) if match else -1
 
 
-def checkpoint_path(folder: str, step: int, stem: str = CHECKPOINT_NAME) -> str:
-    """Returns the prefix of the checkpoint of a step."""
-    return os.path.join(folder, f"{stem}-{step}")
+def checkpoint_path(folder: str, step: int) -> str:
+    """Returns the prefix of this project's checkpoint of a step, FOLDER/ckpt-STEP."""
+    return os.path.join(folder, f"{CHECKPOINT_NAME}-{step}")
 
 
-def checkpoint_steps(folder: str, stem: str = CHECKPOINT_NAME) -> list[int]:
-    """Returns the steps of the checkpoints `stem-STEP` in a folder, whole or not, ascending."""
-    return sorted(found.step for found in _checkpoints(folder) if found.stem == stem)
+def checkpoint_steps(folder: str) -> list[int]:
+    """Returns the steps of this project's checkpoints in a folder, whole or not, ascending."""
+    found = _checkpoints(folder)
+    return sorted(each.step for each in found if each.stem == CHECKPOINT_NAME)
 
 
 def newest_whole(folder: str, stem: str | None = CHECKPOINT_NAME) -> str | None:

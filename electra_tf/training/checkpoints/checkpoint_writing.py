@@ -11,11 +11,11 @@ import shutil
 from collections.abc import Iterator
 
 from electra_tf.training.checkpoints.checkpoint_files import (
-    CHECKPOINT_NAME,
     INDEX,
     MANIFEST,
     STATE_FILE,
     UNFINISHED,
+    checkpoint_path,
     checkpoint_steps,
     sha256,
 )
@@ -79,7 +79,7 @@ def record_newest(folder: str, name: str, others: tuple[str, ...] = ()) -> None:
     write_atomically(os.path.join(folder, STATE_FILE), "\n".join(lines) + "\n")
 
 
-def keep_newest(folder: str, step: int, count: int, stem: str = CHECKPOINT_NAME) -> None:
+def keep_newest(folder: str, step: int, count: int) -> None:
     """Removes all but the newest `count` checkpoints up to a step, and records the rest.
 
     Those of later steps stay: they were incomplete when training resumed from an earlier one.
@@ -88,13 +88,14 @@ def keep_newest(folder: str, step: int, count: int, stem: str = CHECKPOINT_NAME)
         folder: folder of the checkpoints.
         step: step of the newest one.
         count: number of checkpoints to keep; 0 keeps all.
-        stem: first part of their names.
     """
-    steps = [each for each in checkpoint_steps(folder, stem) if each <= step]
-    kept = steps[-count:] if count else steps
-    record_newest(folder, f"{stem}-{step}", tuple(f"{stem}-{each}" for each in kept[:-1]))
-    for each in steps[: len(steps) - len(kept)]:
-        remove_checkpoint(os.path.join(folder, f"{stem}-{each}"))
+    steps = [each for each in checkpoint_steps(folder) if each <= step]
+    prefixes = [checkpoint_path(folder, each) for each in steps]
+    kept = prefixes[-count:] if count else prefixes
+    newest = os.path.basename(checkpoint_path(folder, step))
+    record_newest(folder, newest, tuple(map(os.path.basename, kept[:-1])))
+    for prefix in prefixes[: len(prefixes) - len(kept)]:
+        remove_checkpoint(prefix)
 
 
 def remove_checkpoint(prefix: str) -> None:

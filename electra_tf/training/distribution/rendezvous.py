@@ -33,30 +33,26 @@ _ANSWER_SECONDS = 5.0
 _REFUSAL_SECONDS = 5.0
 
 
-def _print_error(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)
-
-
 def wait_for_workers(
     cluster: Cluster,
     timeout: float,
     settings: Mapping[str, Any] | None = None,
-    print_fn: Callable[[str], None] = _print_error,
 ) -> None:
     """Waits until all workers have started, and compares their settings.
+
+    Regularly prints which workers are missing, to standard error.
 
     Args:
         cluster: the workers, and the index of this one.
         timeout: maximum wait, in seconds.
         settings: settings that must be the same for all workers, JSON values by name.
-        print_fn: regularly prints which workers are missing.
 
     Raises:
         UserError: the port of this worker is taken, two workers have the same index, or
             indices, addresses or settings do not match.
         WorkerLostError: not all workers started in time.
     """
-    patience = Deadline(cluster, timeout, print_fn)
+    patience = Deadline(cluster, timeout)
     plain = json.loads(json.dumps(dict(settings or {}), default=str))
     ours = Report(cluster.task_index, list(cluster.workers), plain, uuid.uuid4().hex)
     with _listen(cluster) as server:
@@ -69,10 +65,8 @@ def wait_for_workers(
 class Deadline:
     """Limits a wait, and regularly prints which workers are missing."""
 
-    def __init__(
-        self, cluster: Cluster, timeout: float, print_fn: Callable[[str], None]
-    ) -> None:
-        self._index, self._timeout, self._print_fn = cluster.task_index, timeout, print_fn
+    def __init__(self, cluster: Cluster, timeout: float) -> None:
+        self._index, self._timeout = cluster.task_index, timeout
         self._start = self._last_message = time.monotonic()
 
     def seconds_left(self) -> float:
@@ -88,7 +82,8 @@ class Deadline:
                 "its output, --workers and the network, or increase --worker_timeout"
             )
         if now - self._last_message > _SECONDS_BETWEEN_MESSAGES:
-            self._print_fn(f"Worker {self._index} is waiting for {missing} …")
+            message = f"Worker {self._index} is waiting for {missing} …"
+            print(message, file=sys.stderr, flush=True)
             self._last_message = now
 
 

@@ -69,11 +69,11 @@ def create_strategy(
     raise ValueError(f"create_strategy makes none for --strategy={config.strategy}")
 
 
-def is_chief(config: DistributionConfig, environment: Mapping[str, str] = os.environ) -> bool:
+def is_chief(config: DistributionConfig) -> bool:
     """Returns whether this process is the chief, which prints and writes files."""
     if config.strategy != MULTI_WORKER:
         return True
-    return find_cluster(config.workers, config.task_index, environment).task_index == 0
+    return find_cluster(config.workers, config.task_index, os.environ).task_index == 0
 
 
 def distribute_batches(

@@ -105,14 +105,14 @@ class ArchivePart:
             problem = "is neither a file nor a folder"
         if problem:
             raise UserError(
-                f"Archive {self.path} (--data-dir): member {member.name!r} {problem}. "
+                f"Archive {self.path} ({FLAG}): member {member.name!r} {problem}. "
                 "Such members are rejected; remove the archive from the folder or repack "
                 "it without the member"
             )
 
 
 def find_archives(
-    directory: str | pathlib.Path, flag: str = FLAG, *, skip_unreadable: bool = False
+    directory: str | pathlib.Path, *, skip_unreadable: bool = False
 ) -> tuple[list[ArchivePart], dict[str, str]]:
     """Finds the archives directly in `directory`, and warns of other files.
 
@@ -127,19 +127,19 @@ def find_archives(
     directory = pathlib.Path(directory)
     if not directory.is_dir():
         raise UserError(
-            f"{directory} does not exist; {flag} must be the folder that contains "
+            f"{directory} does not exist; {FLAG} must be the folder that contains "
             f"{directory.name}/ with the .xz archives"
         )
     try:
         names = sorted(os.listdir(directory))
     except OSError as error:
         reason = f"cannot be read: {error.strerror}"
-        raise UnreadableError("Folder", directory, flag, reason) from error
+        raise UnreadableError("Folder", directory, FLAG, reason) from error
     visible = [directory / name for name in names if not name.startswith(".")]
     paths = [path for path in visible if path.suffix in ARCHIVE_SUFFIXES]
     if not paths:
         raise UserError(
-            f"{directory} ({flag}) contains no archives ({', '.join(ARCHIVE_SUFFIXES)})"
+            f"{directory} ({FLAG}) contains no archives ({', '.join(ARCHIVE_SUFFIXES)})"
         )
     if others := [path.name for path in visible if path.suffix not in ARCHIVE_SUFFIXES]:
         warn_once(f"{directory}: {len(others)} files are not archives: {', '.join(others[:3])}")
@@ -151,6 +151,6 @@ def find_archives(
         except OSError as error:
             reason = f"cannot be read: {error.strerror}"
             if not skip_unreadable:
-                raise UnreadableError("Archive", path, flag, reason) from error
+                raise UnreadableError("Archive", path, FLAG, reason) from error
             unreadable[str(path)] = reason
     return parts, unreadable

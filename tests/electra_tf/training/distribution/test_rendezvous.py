@@ -205,7 +205,7 @@ def test_a_port_that_is_taken_is_named():
 
 def test_who_is_missing_is_printed_now_and_then(monkeypatch, capsys):
     monkeypatch.setattr(rendezvous, "_SECONDS_BETWEEN_MESSAGES", -1.0)
-    deadline = rendezvous.Deadline(Cluster(("a:1", "b:2"), 1), 30, rendezvous._print_error)
+    deadline = rendezvous.Deadline(Cluster(("a:1", "b:2"), 1), 30)
     deadline.check("worker 0 (a:1)")
     assert capsys.readouterr().err == "Worker 1 is waiting for worker 0 (a:1) …\n"
 
