@@ -18,6 +18,9 @@ from electra_tf.model.batch_types import (
 MetricSums = dict[str, tf.Tensor]
 
 
+# Prefix of the values of a training step that are not metrics of the model: losses, norms, the
+# loss scale and the number of skipped updates.
+STEP_PREFIX = "train/"
 # The authors' AUC (tf.metrics.auc): 200 thresholds, the outer two outside [0, 1].
 _AUC_THRESHOLDS = np.array(
     [-1e-7, *(np.arange(1, 199, dtype=np.float32) / np.float32(199)), 1 + 1e-7], np.float32

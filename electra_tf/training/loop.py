@@ -22,8 +22,6 @@ from electra_tf.training.monitoring.log import SilentLog, TrainLog
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.errors import PreemptedError, UserError
 
-_TRAIN_PREFIX = "train/"
-
 
 class Intervals(NamedTuple):
     """Intervals in training steps.
@@ -181,12 +179,9 @@ def training_values(
 ) -> dict[str, float]:
     """Returns the metrics of the model, losses and norms of the steps, and learning rate."""
     values = metrics.finalize(sums)
-    of_model = {n: v for n, v in values.items() if not n.startswith(_TRAIN_PREFIX)}
-    of_steps = {
-        n.removeprefix(_TRAIN_PREFIX): v
-        for n, v in values.items()
-        if n.startswith(_TRAIN_PREFIX)
-    }
+    prefix = metrics.STEP_PREFIX
+    of_model = {n: v for n, v in values.items() if not n.startswith(prefix)}
+    of_steps = {n.removeprefix(prefix): v for n, v in values.items() if n.startswith(prefix)}
     return {**of_model, **of_steps, "learning_rate": last_learning_rate(optimizer)}
 
 

@@ -1,15 +1,16 @@
-"""Updates that are not finite: leaving them out, and finding weights that are not."""
+"""Skips updates that are not finite (`--on_nonfinite=skip`), and finds such weights."""
 
 from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
 
+from electra_tf.model.metrics import STEP_PREFIX
 from electra_tf.training.variable_groups import group_of
 
-# With --on_nonfinite=skip, the run stops after so many updates left out without a break.
+# The run stops after this many skipped updates in a row.
 MAX_IN_A_ROW = 50
-# Metric: the number of updates left out since the last record.
+# Metric: the number of updates skipped since the last record.
 SKIPPED = "skipped_updates"
 
 
@@ -71,10 +72,10 @@ def describe_terms(terms: Sequence[str], skipping: bool) -> str:
 
     Args:
         terms: see `TrainingSteps.non_finite_terms` and `TrainingSteps.non_finite_weights`.
-        skipping: whether such updates are left out, so that these are the last of many.
+        skipping: whether such updates are skipped, so that these are the last of many.
     """
-    names = ", ".join(term.removeprefix("train/") for term in terms)
-    of_steps = any(term.startswith("train/") for term in terms)
+    names = ", ".join(term.removeprefix(STEP_PREFIX) for term in terms)
+    of_steps = any(term.startswith(STEP_PREFIX) for term in terms)
     return f"{names} ({MAX_IN_A_ROW} updates in a row)" if skipping and of_steps else names
 
 

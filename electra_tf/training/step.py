@@ -12,7 +12,7 @@ from electra_tf.model import metrics
 from electra_tf.model.compilation import compile_ahead, few_graph_passes
 from electra_tf.model.gpu.calls import gpu_kernels
 from electra_tf.model.kernels import compiled_as_a_whole
-from electra_tf.model.metrics import MetricAccumulator
+from electra_tf.model.metrics import STEP_PREFIX, MetricAccumulator
 from electra_tf.training.clipping import clip_by_global_norm, squared_norms
 from electra_tf.training.distribution.cores import runs_on_one_cpu
 from electra_tf.training.gradients import TrainableModel, gradients_of_replica
@@ -28,6 +28,7 @@ from electra_tf.training.variable_groups import GRADIENT_NORM, UPDATE_RATIO, gro
 
 # Sums of the norms of the gradients by group of layers, float32 [2, groups].
 _GROUP_NORMS = "group_norms"
+_SKIPPED = f"{STEP_PREFIX}{SKIPPED}"
 
 
 class TrainingSteps:
@@ -51,7 +52,7 @@ class TrainingSteps:
         jit_compile: compile the replica step with XLA.
         kernel_capability: compute capability of GPUs that run Triton's kernels where there are
             some, see `model.gpu.calls.gpu_kernels`; with `jit_compile`. None is without.
-        skip_nonfinite: leave out updates that are not finite, and count them, until there are
+        skip_nonfinite: skip updates that are not finite, and count them, until there are
             `MAX_IN_A_ROW`; otherwise the first one ends `run`.
     """
 
@@ -135,18 +136,21 @@ class TrainingSteps:
         the update-to-weight ratios.
         """
         sums = self._sums.read_and_reset()
-        if f"train/{SKIPPED}" in sums:  # a number, not a mean
-            sums[f"train/{SKIPPED}"] = np.array([sums[f"train/{SKIPPED}"][0], 1.0])
+        if _SKIPPED in sums:  # a number, not a mean
+            sums[_SKIPPED] = np.array([sums[_SKIPPED][0], 1.0])
         norms = sums.pop(_GROUP_NORMS, np.zeros([2, 0]))
         for group, norm in zip(self._groups, norms.T, strict=True):
-            sums[f"train/{GRADIENT_NORM}{group}"] = norm
+            sums[f"{STEP_PREFIX}{GRADIENT_NORM}{group}"] = norm
         if self._groups:
             ratios = self._update_ratios.read(self._groups)
-            sums |= {f"train/{UPDATE_RATIO}{g}": np.array([r, 1.0]) for g, r in ratios.items()}
+            sums |= {
+                f"{STEP_PREFIX}{UPDATE_RATIO}{group}": np.array([ratio, 1.0])
+                for group, ratio in ratios.items()
+            }
         return sums
 
     def reset(self) -> None:
-        """Forgets the steps so far: their metrics, and how many were left out in a row."""
+        """Forgets the steps so far: their metrics, and how many were skipped in a row."""
         self._sums.read_and_reset()
         self._skipped_in_a_row.assign(0)
 
@@ -173,10 +177,11 @@ class TrainingSteps:
             # The sums of a skipped step are 0.
             terms = {
                 name: tf.math.divide_no_nan(sums[name][0], sums[name][1])
-                for name in self._watched(sums)
+                for name in sums
+                if name.startswith(STEP_PREFIX)
             }
             if self._skips:
-                was_skipped = sums[f"train/{SKIPPED}"][0] > 0.5
+                was_skipped = sums[_SKIPPED][0] > 0.5
                 in_a_row = tf.where(was_skipped, self._skipped_in_a_row + 1, 0)
                 self._skipped_in_a_row.assign(in_a_row)
             self._sums.add(sums)
@@ -238,9 +243,10 @@ class TrainingSteps:
 
         once = 1.0 / replicas  # the sum over replicas counts a step once
         sums = {
-            f"train/{name}": tf.stack([value, once]) for name, value in whole.losses.items()
+            f"{STEP_PREFIX}{name}": tf.stack([value, once])
+            for name, value in whole.losses.items()
         }
-        sums["train/gradient_norm"] = tf.stack([norm / scale * once, once])
+        sums[f"{STEP_PREFIX}gradient_norm"] = tf.stack([norm / scale * once, once])
         groups = [group_of(variable.path) for variable in variables]
         self._groups = list(dict.fromkeys(groups))
         by_group = group_norms(squares, groups) / scale * once
@@ -256,13 +262,13 @@ class TrainingSteps:
         finite: tf.Tensor | None,
         once: float,
     ) -> metrics.MetricSums:
-        """Returns the sums of a step, which are 0 if its update was left out.
+        """Returns the sums of a step, which are 0 if its update was skipped.
 
         Args:
             sums: sums of the step.
             norm: norm of its scaled gradients.
             scale: scale of its loss.
-            finite: whether it is finite; None if updates are not left out for that.
+            finite: whether it is finite; None without `skip_nonfinite`.
             once: share of this replica in a step.
         """
         counts: tf.Tensor | bool = True
@@ -270,10 +276,10 @@ class TrainingSteps:
         if self._scales_loss:
             # An overflow is a divergence only if the gradients are not scaled up.
             counts = tf.math.is_finite(norm) | (scale <= 1.0)
-            added["train/loss_scale"] = tf.stack([scale * once, once])
+            added[f"{STEP_PREFIX}loss_scale"] = tf.stack([scale * once, once])
         if finite is not None:
             skipped = counts & ~finite
-            added[f"train/{SKIPPED}"] = tf.stack([tf.cast(skipped, tf.float32) * once, once])
+            added[_SKIPPED] = tf.stack([tf.cast(skipped, tf.float32) * once, once])
             counts &= finite | (self._skipped_in_a_row >= MAX_IN_A_ROW - 1)
         if counts is not True:
             sums = {name: tf.where(counts, x, tf.zeros_like(x)) for name, x in sums.items()}
@@ -287,10 +293,6 @@ class TrainingSteps:
         if not self._scales_loss:
             return 1.0
         return tf.convert_to_tensor(self._optimizer.dynamic_scale)
-
-    @staticmethod
-    def _watched(sums: metrics.MetricSums) -> list[str]:
-        return [name for name in sums if name.startswith("train/")]
 
 
 def _refuse_shared_paths(variables: Sequence[keras.Variable]) -> None:
