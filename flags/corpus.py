@@ -18,7 +18,7 @@ from pretrain_data.build.drivers.cluster_run import RUNNERS
 from pretrain_data.build.selection import DEDUPLICATE_CHOICES
 from pretrain_data.corpus.formats import FORMATS
 from pretrain_data.corpus.inputs import INPUT_FLAG
-from pretrain_data.corpus.readers.text_files import FLAG
+from pretrain_data.corpus.readers.text_files import CORPUS_FLAG
 from pretrain_data.corpus.sentences import SENTENCES_CHOICES
 from pretrain_data.examples.example_builder import MIN_SEQ_LENGTH
 
@@ -107,7 +107,7 @@ def text_settings(flag_values: flags.FlagValues) -> dict[str, object]:
     if (corpus_dir is None) == (inputs is None):
         raise UserError(f"Pass exactly one of {INPUT_FLAG} and --corpus-dir")
     return {
-        "corpus_dir": None if corpus_dir is None else local_path(corpus_dir, FLAG),
+        "corpus_dir": None if corpus_dir is None else local_path(corpus_dir, CORPUS_FLAG),
         "inputs": split_inputs(inputs),
         "text_field": flag_values.text_field,
         "text_column": flag_values.text_column,

@@ -32,7 +32,7 @@ from pretrain_data.corpus.readers.arrow_files import (
     check_one_split,
     is_of_saved_dataset,
 )
-from pretrain_data.corpus.readers.text_files import FLAG
+from pretrain_data.corpus.readers.text_files import CORPUS_FLAG
 from pretrain_data.corpus.unreadable import (
     FILE,
     UnreadableError,
@@ -88,13 +88,15 @@ def find_corpus(
     """
     corpus_dir = pathlib.Path(corpus_dir)
     if not corpus_dir.exists():
-        raise UserError(f"Corpus folder {corpus_dir} ({FLAG}) does not exist")
+        raise UserError(f"Corpus folder {corpus_dir} ({CORPUS_FLAG}) does not exist")
     if not corpus_dir.is_dir():
         raise UserError(
-            f"{FLAG} must be a folder of .txt or .txt.gz files; {corpus_dir} is a file. "
+            f"{CORPUS_FLAG} must be a folder of .txt or .txt.gz files; {corpus_dir} is a file. "
             f"Pass its parent folder, or files with {INPUT_FLAG}"
         )
-    finder = _Finder(FormatOptions(flag=FLAG), skip_unreadable, TEXT_SUFFIXES, vocabularies)
+    finder = _Finder(
+        FormatOptions(flag=CORPUS_FLAG), skip_unreadable, TEXT_SUFFIXES, vocabularies
+    )
     finder.add_folder(corpus_dir)
     if not (finder.parts or finder.unreadable):
         finder.add_files_without_suffix()
@@ -102,11 +104,12 @@ def find_corpus(
         num_others = len(finder.ignored) + len(finder.vocabularies)
         others = f", only {num_others} other files" if num_others else ""
         raise UserError(
-            f"Corpus folder {corpus_dir} ({FLAG}) contains no .txt or .txt.gz files{others}"
+            f"Corpus folder {corpus_dir} ({CORPUS_FLAG}) contains no .txt or .txt.gz files"
+            f"{others}"
         )
     if len(finder.empty) == len(finder.parts):
         raise UserError(
-            f"All {len(finder.parts)} text files in {corpus_dir} ({FLAG}) are empty"
+            f"All {len(finder.parts)} text files in {corpus_dir} ({CORPUS_FLAG}) are empty"
         )
     return finder.corpus()
 
@@ -193,7 +196,7 @@ def find_text(
         UserError: both or none are given; or as `find_corpus` and `find_inputs`.
     """
     if (corpus_dir is None) == (not inputs):
-        raise UserError(f"Pass exactly one of {INPUT_FLAG} and {FLAG}")
+        raise UserError(f"Pass exactly one of {INPUT_FLAG} and {CORPUS_FLAG}")
     if corpus_dir is not None:
         return find_corpus(
             corpus_dir, skip_unreadable=skip_unreadable, vocabularies=vocabularies

@@ -11,7 +11,7 @@ from pretrain_data.corpus.readers.compression import compression_of, uncompresse
 from pretrain_data.corpus.readers.content import check_utf8
 from pretrain_data.corpus.unreadable import naming_file
 
-FLAG = "--corpus-dir"
+CORPUS_FLAG = "--corpus-dir"
 # A longer document may be split.
 _MAX_DOCUMENT_BYTES = 16 << 20
 
@@ -20,7 +20,7 @@ _MAX_DOCUMENT_BYTES = 16 << 20
 class TextPart(ByteRange):
     """A text file, or a byte range of an uncompressed one."""
 
-    flag: str = FLAG
+    flag: str = CORPUS_FLAG
 
     def read(self) -> Iterator[Block]:
         """Yields the part in blocks of about `BLOCK_BYTES`.
