@@ -17,38 +17,20 @@ from electra_tf.report.runs import (
 )
 from electra_tf.training.monitoring.health import is_judged
 from electra_tf.training.monitoring.run_info import LOG_FILE, read_log
-from electra_tf.util.errors import UserError
-from electra_tf.util.files import read_json, read_object, to_json, write_atomically
+from electra_tf.util.files import read_json, read_object
+from finetune.results.confusion_counts import CONFUSION_SUFFIX, read_confusion
 from finetune.results.ensemble_scores import EnsembleScores, ensemble_file, read_ensemble
 from finetune.results.provenance import PRETRAINED, scored_settings_digest
-from finetune.results.result_files import JSON_SUFFIX, RunResults, read_results
+from finetune.results.result_files import (
+    JSON_SUFFIX,
+    RunResults,
+    file_label,
+    file_stem,
+    read_results,
+)
 from finetune.results.result_text import format_metric
 from finetune.results.summary import TrialResult
 from finetune.results.worst_errors import ERRORS_SUFFIX, MAX_ERRORS, read_errors
-
-CONFUSION_SUFFIX = "_confusion.json"
-
-
-def file_stem(tasks: str, key: str, label: str) -> str:
-    """Returns how the names of the files of a task, a split and a trial begin.
-
-    Those of joint training have all tasks, as the results of a task alone may be in the folder.
-
-    Args:
-        tasks: comma-separated names of the tasks that were trained.
-        key: the task and the split, such as "cola/dev".
-        label: the trial, as of `file_label`.
-    """
-    task, split = key.split("/", 1)
-    return "_".join([*([tasks] if tasks != task else []), task, split, label])
-
-
-def write_confusion(
-    path: str | os.PathLike, labels: Sequence[str], counts: Sequence[Sequence[int]]
-) -> None:
-    """Writes the counts [gold, predicted] of a confusion matrix."""
-    rows = [[int(count) for count in row] for row in counts]
-    write_atomically(path, to_json({"labels": list(map(str, labels)), "counts": rows}))
 
 
 def read_finetuning_run(path: str | os.PathLike) -> ReportRun:
@@ -70,7 +52,7 @@ def read_finetuning_run(path: str | os.PathLike) -> ReportRun:
     provenance = read_object(os.fspath(path), "provenance")
     for trial in results.trials:
         title = f"trial {trial.label}"
-        trial_dir = f"{model_dir}_{file_label(trial)}"
+        trial_dir = f"{model_dir}_{file_label(trial.trial, trial.fold)}"
         if not has_log(trial_dir):
             notes.append(f"No log of trial {trial.label}.")
             continue
@@ -124,11 +106,6 @@ def _is_of_model(
     )
 
 
-def file_label(trial: TrialResult) -> str:
-    """Returns the name of a trial in file names, such as "1_fold2"."""
-    return f"{trial.trial}" + (f"_fold{trial.fold}" if trial.fold else "")
-
-
 def _model_dir(path: str | os.PathLike, results: RunResults) -> str:
     """Returns the folder of the trials' models, without the number of the trial."""
     folder = os.path.dirname(os.fspath(path))
@@ -136,6 +113,10 @@ def _model_dir(path: str | os.PathLike, results: RunResults) -> str:
     if relative is None:  # of an older version: the default
         relative = os.path.join("..", "finetuning_models", f"{results.tasks}_model")
     return os.path.normpath(os.path.join(folder, relative))
+
+
+def _stem(tasks: str, key: str, trial: TrialResult) -> str:
+    return file_stem(tasks, key, file_label(trial.trial, trial.fold))
 
 
 def _splits(trials: Sequence[TrialResult]) -> list[str]:
@@ -181,9 +162,9 @@ def _confusions(
     for key in _splits(trials):
         # A trial without scores may have files of an earlier run.
         scored = [trial for trial in trials if key in trial.metrics]
-        stems = [file_stem(tasks, key, file_label(trial)) for trial in scored]
+        stems = [_stem(tasks, key, trial) for trial in scored]
         paths = [folder / f"{stem}{CONFUSION_SUFFIX}" for stem in stems]
-        matrices = [_read_confusion(each) for each in paths if each.exists()]
+        matrices = [read_confusion(each) for each in paths if each.exists()]
         if not matrices or any(m["labels"] != matrices[0]["labels"] for m in matrices):
             continue
         added = [
@@ -202,7 +183,7 @@ def _errors(folder: pathlib.Path, tasks: str, trials: Sequence[TrialResult]) -> 
     for key in _splits(trials):
         total, rows = 0, []
         for trial in (each for each in trials if key in each.metrics):
-            path = folder / f"{file_stem(tasks, key, file_label(trial))}{ERRORS_SUFFIX}"
+            path = folder / f"{_stem(tasks, key, trial)}{ERRORS_SUFFIX}"
             if path.exists():
                 count, errors = read_errors(path)
                 total += count
@@ -216,18 +197,6 @@ def _errors(folder: pathlib.Path, tasks: str, trials: Sequence[TrialResult]) -> 
             title = f"{key}: worst {len(worst)} of {total:,} errors"
             tables.append(Table(title, ["text", "gold", "predicted", "loss", ""], worst))
     return tables
-
-
-def _read_confusion(path: pathlib.Path) -> Mapping[str, Any]:
-    content = read_json(str(path))
-    labels, counts = content.get("labels"), content.get("counts")
-    is_square = isinstance(labels, list) and isinstance(counts, list) and counts
-    is_square = is_square and all(
-        isinstance(row, list) and len(row) == len(labels) == len(counts) for row in counts
-    )
-    if not is_square or not all(type(count) is int for row in counts for count in row):
-        raise UserError(f"{path} is not a confusion matrix of run_finetuning.py")
-    return content
 
 
 def results_files(folder: str | os.PathLike) -> list[str]:

@@ -137,6 +137,26 @@ def json_path(results_dir: str, tasks_label: str) -> str:
     return os.path.join(results_dir, f"{tasks_label}{JSON_SUFFIX}")
 
 
+def file_label(trial: int, fold: int | None) -> str:
+    """Returns the name of a trial, or of a fold of it, in file names, such as "1_fold2"."""
+    return f"{trial}" + (f"_fold{fold}" if fold else "")
+
+
+def file_stem(tasks: str, key: str, label: str) -> str:
+    """Returns the start of the names of the files of a task, a split and a trial.
+
+    In joint training, it has the names of all tasks, because the folder may also have the
+    results of a task trained alone.
+
+    Args:
+        tasks: comma-separated names of the tasks that were trained.
+        key: the task and the split, such as "cola/dev".
+        label: the trial, as of `file_label`.
+    """
+    task, split = key.split("/", 1)
+    return "_".join([*([tasks] if tasks != task else []), task, split, label])
+
+
 def is_of(path: str | os.PathLike, provenance: Provenance) -> bool:
     """Returns whether the scores of a `*_results.json` are known to be of a provenance.
 

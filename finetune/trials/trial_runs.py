@@ -13,6 +13,7 @@ from electra_tf.util.files import write_atomically
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.features import DataReport
 from finetune.data.folds import Fold, example_groups, make_folds, stratification_labels
+from finetune.results.result_files import file_label
 from finetune.task_data import TaskData
 from finetune.tasks.base import TRAIN, SplitData, Task
 
@@ -55,7 +56,7 @@ class TrialRun:
     @property
     def file_label(self) -> str:
         """Such as "1_fold2", for file names."""
-        return f"{self.number}" + (f"_fold{self.fold}" if self.fold else "")
+        return file_label(self.number, self.fold)
 
     def counts(self) -> dict[str, int]:
         """Returns the number of examples of each part of a fold."""

@@ -22,10 +22,11 @@ from finetune.data.features import row_length
 from finetune.initialization import pretrained_positions
 from finetune.prediction_files import write_test_outputs
 from finetune.results.calibration import Calibration, calibrate, fit_temperature
+from finetune.results.confusion_counts import CONFUSION_SUFFIX, write_confusion
 from finetune.results.plots.confusion import plot_confusion
 from finetune.results.plots.reliability_diagram import plot_reliability
 from finetune.results.provenance import PRETRAINED, Provenance, scored_settings_digest
-from finetune.results.report_runs import CONFUSION_SUFFIX, file_stem, write_confusion
+from finetune.results.result_files import file_stem
 from finetune.results.summary import DEGENERATE, DIVERGED, OK, TrialResult
 from finetune.results.worst_errors import ERRORS_SUFFIX, write_errors
 from finetune.task_data import TaskData

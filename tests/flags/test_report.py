@@ -12,13 +12,9 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.report.page import report_page, write_report
 from electra_tf.report.runs import read_training_run
 from electra_tf.util.errors import UserError
-from finetune.results.report_runs import (
-    CONFUSION_SUFFIX,
-    file_stem,
-    read_finetuning_run,
-    write_confusion,
-)
-from finetune.results.result_files import read_results, write_results
+from finetune.results.confusion_counts import CONFUSION_SUFFIX, write_confusion
+from finetune.results.report_runs import read_finetuning_run
+from finetune.results.result_files import file_stem, read_results, write_results
 from finetune.results.summary import TrialResult
 from finetune.results.worst_errors import ERRORS_SUFFIX, PredictionError, write_errors
 from flags import hyperparameters, report
