@@ -13,9 +13,7 @@ from electra_tf.util.errors import UserError
 ELECTRA, ELECTRIC, MLM, ELECTRA_15 = "electra", "electric", "mlm", "electra_15"
 ADVERSARIAL = "adversarial"
 MASKED_LM, TWO_TOWER, UNIFORM, UNIGRAM = "masked_lm", "two_tower", "uniform", "unigram"
-# Nothing; the token embeddings; token and position embeddings; all embedding tables and their
-# LayerNorm (the authors' default); all weights of the two models; DeBERTaV3's
-# gradient-disentangled sharing.
+# `electra_tf.generators.sharing` says what each mode shares.
 SHARE_NONE, SHARE_TOKEN, SHARE_ES, SHARE_EMBEDDINGS = "none", "token", "es", "embeddings"
 SHARE_ALL, SHARE_GDES = "all", "gdes"
 # Replacement tokens: samples of the generator, or its most likely tokens.

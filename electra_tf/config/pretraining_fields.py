@@ -57,8 +57,8 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
 
     objective: str | None = hyperparameter(
         None,
-        "Pre-training objective. If unset, selected by --electra_objective and "
-        "--electric_objective; electra by default.",
+        "Pre-training objective; the recipes in recipes/modes say what each is. If unset, "
+        "selected by --electra_objective and --electric_objective; electra by default.",
         OBJECTIVES,
     )
     objective_hparams: Mapping[str, Any] = hyperparameter(
@@ -97,7 +97,13 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
         "Final masking rate of a linear schedule; constant at --mask_prob if unset. "
         "Evaluations use --mask_prob.",
     )
-    masking: str = hyperparameter("token", "Masking strategy.", MASKING)
+    masking: str = hyperparameter(
+        "token",
+        "Masking strategy: token (single tokens), whole_word, span (spans of words, as in "
+        "SpanBERT), strategic (rare tokens more often), or learned (tokens that are hard to "
+        "predict more often).",
+        MASKING,
+    )
     masking_hparams: Mapping[str, Any] = hyperparameter(
         None,
         "Hyperparameters specific to the masking strategy, as a JSON object (`Hparams` in its "
@@ -185,7 +191,9 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
 
     generator_type: str | None = hyperparameter(
         None,
-        "Source of the replacement tokens. If unset, selected by --uniform_generator and "
+        "Source of the replacement tokens: masked_lm (a masked language model), two_tower "
+        "(Electric's pair of encoders, one for each direction), uniform, or unigram (token "
+        "frequencies of the records). If unset, selected by --uniform_generator and "
         "--two_tower_generator; by default two_tower for Electric, else masked_lm.",
         GENERATORS,
     )
@@ -197,8 +205,11 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
     )
     embedding_sharing: str | None = hyperparameter(
         None,
-        "Weights that the generator shares with the discriminator. If unset, selected by "
-        "--untied_generator and --untied_generator_embeddings; embeddings by default.",
+        "Weights that the generator shares with the discriminator: none, token (token "
+        "embeddings), es (token and position embeddings), embeddings (all embeddings and their "
+        "LayerNorm, as in the authors' code), all, or gdes (DeBERTaV3's gradient-disentangled "
+        "embeddings). If unset, selected by --untied_generator and "
+        "--untied_generator_embeddings; embeddings by default.",
         EMBEDDING_SHARING,
     )
     untied_generator: bool = hyperparameter(

@@ -47,22 +47,22 @@ class Shapes(NamedTuple):
 
 
 def share_nothing(shapes: Shapes) -> Encoders:
-    """Creates two independent encoders."""
+    """Mode `none`: creates two independent encoders."""
     return Encoders(shapes.encoder(DISCRIMINATOR), shapes.encoder(GENERATOR))
 
 
 def share_token_embeddings(shapes: Shapes) -> Encoders:
-    """Creates two encoders that share the discriminator's token embeddings."""
+    """Mode `token`: creates two encoders that share the discriminator's token embeddings."""
     discriminator = shapes.encoder(DISCRIMINATOR)
     return _with_tables(shapes, discriminator, discriminator.embeddings.word_embeddings)
 
 
 def share_tables(shapes: Shapes) -> Encoders:
-    """Creates two encoders that share the discriminator's token and position embeddings.
+    """Mode `es`: creates two encoders that share the token and position embeddings.
 
-    They are what ELECTRA's paper shares (section 3.2), and DeBERTaV3's "ES" (He et al. 2021,
-    section 3.2). Segment embeddings, LayerNorm and projection are not shared; in the authors'
-    code, all of them but the projection are (`share_embeddings`).
+    ELECTRA's paper shares these (section 3.2), and so does DeBERTaV3's "ES" (He et al. 2021,
+    section 3.2). Segment embeddings and their LayerNorm are not shared; in the authors' code,
+    they are (`share_embeddings`).
     """
     discriminator = shapes.encoder(DISCRIMINATOR)
     tables = discriminator.embeddings
@@ -79,21 +79,27 @@ def _with_tables(shapes: Shapes, discriminator: Encoder, *tables: keras.Variable
 
 
 def share_embeddings(shapes: Shapes) -> Encoders:
-    """Creates two encoders that share the discriminator's embeddings (authors' default)."""
+    """Mode `embeddings`, the authors' default: creates two encoders with the same embeddings.
+
+    They share the token, position and segment embeddings and the LayerNorm, but not the
+    projection to the hidden size.
+    """
     discriminator = shapes.encoder(DISCRIMINATOR)
     return Encoders(discriminator, shapes.encoder(GENERATOR, discriminator.embeddings))
 
 
 def share_all(shapes: Shapes) -> Encoders:
-    """Creates one encoder for both."""
+    """Mode `all`: creates one encoder for both."""
     discriminator = shapes.encoder(DISCRIMINATOR)
     return Encoders(discriminator, discriminator)
 
 
 def share_disentangled(shapes: Shapes) -> Encoders:
-    """Creates a generator, and a discriminator with disentangled embeddings.
+    """Mode `gdes`: creates encoders with gradient-disentangled embeddings (He et al. 2021).
 
-    See `electra_tf.model.embeddings.DisentangledEmbeddings`.
+    The discriminator's embeddings are those of the generator plus differences of its own, and
+    only the generator updates the shared tables: see
+    `electra_tf.model.embeddings.DisentangledEmbeddings`.
     """
     generator = shapes.encoder(GENERATOR)
     with keras.name_scope(DISCRIMINATOR):
