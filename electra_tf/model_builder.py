@@ -107,10 +107,10 @@ def load_model(
 
 
 def _warn_of_other_start(config: PretrainingConfig, recorded: str | None) -> None:
-    """Warns of an `init_checkpoint` that is not what the model was trained from.
+    """Warns of an `init_checkpoint` that the model was not trained from.
 
-    It might be taken for the model that is loaded, as it is in fine-tuning. One that is gone
-    may have been moved, or have been a copy of a remote one.
+    A user may expect it to be the model that is loaded, as in fine-tuning. There is no warning
+    if the recorded one is gone: it may have been moved, or a copy of a remote one.
     """
     is_gone = recorded and not os.path.exists(os.path.dirname(recorded) or ".")
     if config.init_checkpoint not in (None, recorded) and not is_gone:
@@ -121,7 +121,7 @@ def _warn_of_other_start(config: PretrainingConfig, recorded: str | None) -> Non
 
 
 def _trained_as(config: PretrainingConfig) -> PretrainingConfig:
-    """Returns a configuration with the recorded settings that stages depend on."""
+    """Returns the configuration with the recorded settings that determine the stages."""
     saved = load_saved_config(config.model_dir)
     recorded = saved.hyperparameters if saved else {}
     if recorded.get("objective") != config.objective:

@@ -46,9 +46,9 @@ class PretrainingModel(Objective, keras.Model):
 
     `disc_weight` is the paper's lambda.
 
-    Build instances with `electra_tf.model_builder.build_model`, which selects the class of
-    the objective. `prepare` masks a batch, and `forward` computes its losses. What an objective
-    refuses, and what a run of it trains, is in the class methods of `Objective`.
+    `electra_tf.model_builder.build_model` selects the class of an objective and builds it.
+    `prepare` masks a batch, and `forward` computes its losses. The class methods of `Objective`
+    tell which settings an objective refuses, and what a run of it trains.
 
     Args:
         config: configuration of the run.

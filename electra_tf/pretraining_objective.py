@@ -1,7 +1,7 @@
-"""What an objective refuses of a configuration, and what a run of it trains.
+"""Which settings an objective refuses, and what a run of it trains.
 
-All of it is known before a model is built: the objective's hyperparameters, settings that are
-invalid or without effect, stages, weights of losses, and the encoders that a step runs.
+This is known before a model is built: the objective's hyperparameters, invalid and unused
+settings, stages, loss weights, and the encoders that a step runs.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from electra_tf.util.errors import UserError
 
 
 class Objective:
-    """Class methods of pre-training models, as they are for ELECTRA; others override them.
+    """Class methods of pre-training models: those of ELECTRA, which other objectives override.
 
     Attributes:
         Hparams: frozen dataclass of the objective's hyperparameters (`--objective_hparams`).
@@ -70,7 +70,7 @@ class Objective:
 
     @classmethod
     def warn_of_unused(cls, config: PretrainingConfig) -> None:
-        """Warns of settings of a part of the model that is not there, or does not learn."""
+        """Warns of settings of a part that the model lacks, or that does not learn."""
         generator = cls.generator_class(config)
         warn_of_unused_sampling(config, cls.has_generator)
         if not cls.has_discriminator and config.disc_weight != PretrainingConfig.disc_weight:

@@ -1,4 +1,4 @@
-"""The evaluations of a training run on dev: the best weights, and when to stop early."""
+"""Evaluations on dev during training: choosing the best weights, and stopping early."""
 
 import os
 from collections.abc import Callable, Mapping

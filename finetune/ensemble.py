@@ -18,7 +18,7 @@ from finetune.tasks.base import Outputs, SplitData, Task
 from finetune.trainer import Trainer
 from finetune.trials.trial_runs import TrialRun
 
-# Not that of the mean: the mean of the losses of the models.
+# It is the mean of the models' losses, not the loss of their mean.
 _LOSS = "loss"
 
 
@@ -64,7 +64,7 @@ class Ensemble:
     ) -> list[Outputs]:
         """Returns the mean outputs of the task's head for every row, in order.
 
-        Rows of one example have the same: their mean is that of what the models answer.
+        The rows of an example have the same outputs: the mean of the models' answers.
         """
         of_models = []
         for model_dir in self._model_dirs:

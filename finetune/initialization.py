@@ -49,7 +49,7 @@ def find_checkpoint(config: FinetuningConfig) -> str | None:
 def check_not_own_model(config: FinetuningConfig) -> None:
     """Raises UserError if the run would replace the model that it starts from.
 
-    Its trials, and the same command again, would start from what it has trained itself.
+    Later trials, and the same command run again, would start from what the run has trained.
     """
     own = re.escape(os.path.realpath(config.model_dir))
     inside = re.fullmatch(
@@ -131,7 +131,7 @@ def initial_digest(path: str) -> str | None:
     try:
         find_format(path, INIT_FLAG)
     except UserError:
-        return None  # of a fine-tuned model, what it started from may be gone
+        return None  # the checkpoint that a fine-tuned model started from may be gone
     return encoder_digest(read_initial(path))
 
 

@@ -24,7 +24,7 @@ from finetune.results.result_files import is_of, json_path
 from finetune.task_data import TaskData
 from finetune.tasks.base import PREDICT, TRAIN, Outputs, SplitData, Task, json_lines
 
-# In the names of files, in place of the number of a trial.
+# In names of files, it stands in place of the number of a trial.
 ENSEMBLE = "ensemble"
 # Separators of the cells and rows of a tsv file.
 _SEPARATOR = re.compile(r"\r\n|[\t\r\n]")
@@ -44,7 +44,7 @@ class OutputsPredictor(Protocol):
 
 
 def check_outputs(config: FinetuningConfig) -> None:
-    """Raises UserError if what a run ends with cannot be written: results and predictions."""
+    """Raises UserError if the results or predictions of a run cannot be written."""
     if config.do_eval or (config.do_predict and not config.predict_output):
         check_output_folder(config.results_dir, f"--results_dir={config.results_dir}")
     if config.write_test_outputs:
@@ -104,8 +104,8 @@ def write_test_outputs(
 def folder_of_test_predictions(config: FinetuningConfig) -> str:
     """Returns the folder of the predictions of test splits.
 
-    It is beside the results, as with the authors, or in `results_dir` if that is another than
-    the default, so that runs with results of their own have predictions of their own.
+    It is beside the results, as in the authors' code; with another `results_dir` than the
+    default, it is in that folder, so that each run keeps its own predictions.
     """
     suffix = DEBUG_SUFFIX if config.debug else ""
     usual = os.path.join(config.pretrained_model_dir, f"results{suffix}")
@@ -143,10 +143,10 @@ def warn_of_older_predictions(
     Args:
         config: hyperparameters.
         tasks: tasks of the run.
-        provenance: what the results are of that are about to be written.
+        provenance: provenance of the results that are about to be written.
     """
     is_same = False
-    with contextlib.suppress(UserError):  # what damaged results were of is unknown
+    with contextlib.suppress(UserError):  # damaged results do not tell
         is_same = is_of(json_path(config.results_dir, config.tasks_label), provenance)
     older: dict[str, list[str]] = {}
     if not (is_same or config.do_predict) and len(tasks) == 1:
@@ -173,7 +173,7 @@ def warn_of_older_predictions(
 
 
 def _written_trials(config: FinetuningConfig) -> set[str]:
-    """Returns the trials whose predictions of test splits a run writes, as files name them."""
+    """Returns the trials whose test predictions a run writes, as file names call them."""
     if not config.write_test_outputs:
         return set()
     count = config.n_writes_test if config.num_trials < 0 else config.num_trials

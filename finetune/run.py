@@ -175,7 +175,7 @@ def _run_trials(
         if config.do_eval:
             warn_of_older_predictions(config, tasks, provenance)
         logged += trial.log_records()
-        # Those of an earlier start are not lost if this one ends before it comes to them.
+        # With those of an earlier start, in case this one ends before it gets to them.
         written = [*results, *finished.values()]
         _write_results(config, runs, written, logged, provenance, print_last)
         if config.do_train and not config.keep_all_models and not is_last:
@@ -234,7 +234,7 @@ def _finished_trials(
 
 
 def _warn_of_replaced_results(config: FinetuningConfig) -> None:
-    """Warns of results that this run replaces by those of other models, or of fewer trials."""
+    """Warns if this run replaces results by those of other models, or of fewer trials."""
     path = json_path(config.results_dir, config.tasks_label)
     if not config.do_eval or not os.path.exists(path):
         return
@@ -268,7 +268,7 @@ def _warn_of_replaced_results(config: FinetuningConfig) -> None:
 
 
 def _restore_best(trainer: Trainer, trials: Sequence[ScoredTrial]) -> None:
-    """Loads the model of the best trial, of the saved ones; `trials` has the best first."""
+    """Loads the best trial whose model is saved; `trials` has the best first."""
     there = [trial for trial in trials if os.path.isdir(trial.run.model_dir)]
     if not there:
         raise UserError(

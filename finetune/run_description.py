@@ -1,4 +1,4 @@
-"""What a fine-tuning run prints of itself before its first step."""
+"""What a fine-tuning run prints before its first step."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -131,7 +131,7 @@ def _warn_of_suspicious_data(
     runs: Iterable[TrialRun],
     print_fn: Callable[[str], None],
 ) -> None:
-    """Warns of rows and labels that mislead: see `finetune.data.suspicious`."""
+    """Warns of rows and labels that make scores misleading: see `finetune.data.suspicious`."""
     pretrained = pretrained_positions(config) if config.do_train else None
     for task in tasks:
         trained = train_data.get(task.name)

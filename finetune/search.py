@@ -32,7 +32,7 @@ from finetune.trainer import Trainer
 
 FLAG = "--hparam_search"
 EXTRA = "search"
-# In the folder of the models: the combinations with folders, in the order of their numbers.
+# File in the folder of the models: the combinations that have folders, by their numbers.
 _COMBINATIONS_FILE = "combinations.json"
 _COMBINATIONS = "combinations"
 
@@ -44,7 +44,7 @@ class SearchRun(NamedTuple):
         hyperparameters: the values.
         score: mean of the main metrics on dev, over trials or folds and tasks; None if none
             finished or a metric is undefined.
-        unfinished: number of trials or folds that are not in it, since they diverged.
+        unfinished: number of diverged trials or folds, which the score leaves out.
         results_dir: folder of its results, seen from that of the ranking.
     """
 

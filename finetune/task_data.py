@@ -37,7 +37,7 @@ _SETTINGS = (
 # Hyperparameters that were added later. They are left out of the digest where they have their
 # defaults, so that older cached features remain valid.
 _NEWER_SETTINGS = ("class_weights", "long_text", "window_stride")
-# Hyperparameters that no features depend on, but what is reported of the data.
+# Hyperparameters that change the report of the data, but not its features.
 _REPORT_SETTINGS = ("max_answer_length",)
 
 

@@ -60,7 +60,7 @@ class DivergedError(Exception):
 class TrainedTrial(NamedTuple):
     """Result of a training run: number of steps, the step that was kept, and its seconds.
 
-    The seconds are the wall time, and the training steps of earlier starts of the run.
+    The seconds are wall time, plus that of the training steps of earlier starts.
     """
 
     steps: int
@@ -178,11 +178,11 @@ class Trainer:
                 self._print_fn(line)
         table, plan = self._plan(data, num_train_steps, seed)
         log = self._open_log(model_dir, first_step, num_train_steps, hyperparameters)
-        # Without the records of steps that are repeated.
+        # Read after the log has dropped the records of steps that are repeated.
         earlier = read_log(log.path) if isinstance(log, TrainLog) else []
 
         start = time.monotonic()
-        # A run that was killed between its early stop and its end has stopped already.
+        # A run that was killed after its early stop, before its end, must not train on.
         had_stopped = first_step < num_train_steps and dev.stops
         segments = self._segments(training_steps, table, plan, first_step, num_train_steps)
         result = run_loop(
@@ -216,7 +216,7 @@ class Trainer:
             self._step.assign(num_train_steps)
             checkpoints.save()
         elif first_step == num_train_steps and config.early_stopping_patience is not None:
-            # The run had finished and may have stopped early; its checkpoint has the last step.
+            # The checkpoint of a finished run has `num_train_steps`, even if it stopped early.
             steps = dev.last_step or steps
         return TrainedTrial(steps, dev.best_step, seconds)
 
@@ -346,7 +346,7 @@ class Trainer:
         first_step: int,
         num_train_steps: int,
     ) -> Iterator[Segment]:
-        """Yields the one segment of a run; reading begins when it is requested."""
+        """Yields the only segment of a run; reading begins when the segment is requested."""
         batches = iterate_batches(self._strategy, table, plan, first_step)
         yield Segment(num_train_steps, training_steps, batches, lengths=plan.distinct_lengths)
 

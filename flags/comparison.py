@@ -91,7 +91,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Comparison
 
 
 def _is_table(path: str) -> bool:
-    """Whether a file is empty, or begins as the tables that are written."""
+    """Whether a file is empty, or begins like a table of this program."""
     with open(path, "rb") as file:
         line = file.readline()
     return not line or line.startswith(b"| model |")

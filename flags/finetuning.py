@@ -20,7 +20,7 @@ RETIRED: Mapping[str, str] = {
     "write_distill_outputs": "outputs for distillation are not supported",
 }
 SEARCH = "hparam_search"
-# What is scored, and on what, beside the tasks of --own_task_kind.
+# Hyperparameters that, like those of --own_task_kind, change what is scored.
 _SCORED = ("task_names", "task_spec", "num_folds")
 # What may be remote; `flags.remote.finetuning_folders` copies folders.
 REMOTE = {

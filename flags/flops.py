@@ -36,7 +36,7 @@ REMOTE = {
     "vocab_file": Role.VOCABULARY,
     "json": Role.OUTPUT_FILE,
 }
-# These locate a checkpoint; alone, they do not describe a run.
+# These locate a checkpoint, but alone they do not describe a run to count.
 _PLACE = ("data_dir", "model_name")
 _UNNAMED = "command line"
 
@@ -111,7 +111,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
 
 @contextlib.contextmanager
 def _here(place: dict[str, str | None]) -> Iterator[dict[str, str | None]]:
-    """Yields data_dir and model_name; what describes a remote model is copied here."""
+    """Yields data_dir and model_name, with a copy of the description of a remote model."""
     data_dir, name = place["data_dir"], place["model_name"]
     if not is_remote(data_dir):
         yield place

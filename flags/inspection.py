@@ -26,7 +26,7 @@ from electra_tf.util.paths import RemotePath, is_remote
 from flags import hyperparameters, pretraining
 from flags.remote.paths import Role
 
-# What the record of a run says about its data and its masking.
+# The settings of data and masking that are taken from the record of a run.
 _RECORDED = (
     "length_curriculum",
     "mask_prob",
@@ -174,7 +174,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Inspection
 
 
 def _settings(given: dict[str, Any]) -> dict[str, Any]:
-    """Returns the hyperparameters given, recorded by the run, or following from the files."""
+    """Returns the hyperparameters: as given, else as the run records them, else from files."""
     records = given.get("pretrain_tfrecords")
     if not given.get("data_dir") and not records:
         raise UserError(

@@ -78,8 +78,8 @@ def count_trained_tokens(config: PretrainingConfig, vocab_size: int) -> np.ndarr
 def held_out_records(config: PretrainingConfig) -> RecordFiles | None:
     """Returns the records of `--eval_tfrecords`.
 
-    If it is unset, they are those held out beside the training records, if any; if it is empty,
-    there are none.
+    If it is unset, these are the records held out beside the training records, if any; if it is
+    empty, there are none.
     """
     patterns = config.eval_tfrecords
     if patterns is None:
@@ -157,5 +157,5 @@ def _read_once(config: PretrainingConfig, patterns: str, flag: str) -> RecordFil
 
 
 def _num_ids(config: PretrainingConfig) -> int:
-    """Returns the number of ids that records may have: other embeddings are of no token."""
+    """Returns the number of ids that records may have: embeddings beyond have no token."""
     return min(config.vocab_size, load_vocabulary(config.vocab_file, "--vocab_file").size)

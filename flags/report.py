@@ -25,7 +25,7 @@ from flags.remote import paths as remote_paths
 from flags.remote.paths import ARGUMENTS, Role
 
 REPORT_FILE = "report.html"
-# Bytes of a page in which it says that it is one.
+# Number of bytes at the start of a file that tell whether it is a page.
 _START_OF_PAGE = 100
 # What may be remote.
 REMOTE = {ARGUMENTS: Role.ITSELF, "output": Role.OUTPUT_FILE}
@@ -98,7 +98,7 @@ def _check_replaceable(output: str) -> None:
 def local_runs(
     arguments: Sequence[str], flag_values: flags.FlagValues = flags.FLAGS
 ) -> Iterator[list[str]]:
-    """Yields the runs, of which remote ones are copied; their page is in the current folder.
+    """Yields the runs, with remote ones copied; the page is then written to the current folder.
 
     Raises:
         UserError: a run cannot be read.

@@ -14,7 +14,7 @@ from electra_tf.config.hyperparameters import (
 from electra_tf.config.pretraining_fields import PretrainingFields
 from electra_tf.util.errors import UserError
 
-# Below, logits divided by it are not finite, or exceed what marks a token as not allowed.
+# Logits divided by a lower temperature overflow, or exceed the penalty of a disallowed token.
 _MIN_TEMPERATURE = 1e-6
 _POSITIVE = (
     "max_predictions_per_seq",

@@ -56,13 +56,12 @@ EMBEDDING_SHARING = {
     SHARE_GDES: "electra_tf.generators.sharing:share_disentangled",
 }
 
-# Objectives whose masked language model is the full-size encoder (`has_generator` of their
-# classes), and generators without weights (`is_constant`): neither has a generator's size. All
-# others do, whatever their names.
+# Objectives without a generator (`has_generator` of their classes is false), and generators
+# without weights (`is_constant`): the sizes of the generator do not apply to them.
 WITHOUT_GENERATOR = (MLM,)
 WITHOUT_ENCODER = (UNIFORM, UNIGRAM)
-# Generators without an encoder made by a mode of sharing (`has_encoder`): of the modes, they
-# have only "none" and "embeddings".
+# Generators whose encoders, if any, are not made by a sharing mode (`has_encoder` is false): of
+# the modes, they support "none" and "embeddings" only.
 WITHOUT_SHARED_ENCODER = (TWO_TOWER, *WITHOUT_ENCODER)
 
 # The authors' flags, by ours.

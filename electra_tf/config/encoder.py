@@ -24,11 +24,11 @@ DEBUG_SHAPE = {
 }
 # The width, and what follows from it.
 WIDTH_FIELDS = ("hidden_size", "num_attention_heads", "intermediate_size")
-# In the settings of a checkpoint that does not record its attention heads: its path.
+# Key in the settings of a checkpoint that does not record its attention heads: its path.
 UNRECORDED_HEADS = "unrecorded_heads"
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "tanh", "linear")
 GELUS = frozenset({"gelu", "gelu_tanh"})
-# What an encoder computes, but the shapes of its variables do not tell.
+# Fields that change what an encoder computes, but not the shapes of its variables.
 NOT_IN_SHAPES = ("hidden_act", "layer_norm_epsilon", "num_attention_heads")
 _DROPOUT_RATES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 # Accepted types of values, by the type of the field.

@@ -13,8 +13,8 @@ from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, nearest_name_hint
 
 # Recorded beside the hyperparameters: digests of the records by length (DATA), of the
-# vocabulary, and of the word list, None without one; with `shard_by` "file", number of workers,
-# which determines the examples of each batch; with held-out records, their digest.
+# vocabulary, of the word list (None without one), and of the held-out records, if any; with
+# `shard_by` "file", also the number of workers, which determines the examples of each batch.
 VOCABULARY, WORDS, FILE_READERS = "vocabulary", "words", "file_readers"
 HELD_OUT = "held_out"
 _RECORDED = (DATA, VOCABULARY, WORDS, FILE_READERS, HELD_OUT)
@@ -89,10 +89,10 @@ def changes_of_resumed_run(
     saved = load_saved_config(config.model_dir)
     if saved is None:
         raise UserError(missing_record(config.model_dir))
-    # There was none before it could be given.
+    # Records of versions before `--word_list` lack the entry.
     recorded = {WORDS: None, **saved.hyperparameters}
     changes = changed_settings(PretrainingConfig, recorded, settings)
-    _refuse_other_optimizer(changes)  # of converted moments, too
+    _refuse_other_optimizer(changes)  # also for a converted model with moments
     changes = [
         change._replace(influence=EVALUATION) if change.name == HELD_OUT else change
         for change in _known(changes, recorded)
@@ -114,7 +114,7 @@ def changes_of_resumed_run(
 
 
 def _known(changes: list[Change], recorded: Mapping[str, Any]) -> list[Change]:
-    """Returns the changes from what a record knows: of a converted model, from the model."""
+    """Returns the changes that a record can tell: of a converted model, those of the model."""
     if not is_converted(recorded):
         return changes
     return [change for change in changes if change.name in _MODEL_SETTINGS]
@@ -141,7 +141,7 @@ def missing_record(model_dir: str) -> str:
 
 
 def check_recorded_model(config: PretrainingConfig, *, shapes: bool = False) -> None:
-    """Raises UserError if a saved model computes something else than the configured one.
+    """Raises UserError unless a saved model computes what the configuration describes.
 
     Args:
         config: of the model.
@@ -205,7 +205,7 @@ def _changes_from_saved(
 
 
 def unrecorded_settings(config: PretrainingConfig) -> list[str]:
-    """Returns a line on what is not recorded of the run in `model_dir`, if there is such."""
+    """Returns a line on what `model_dir` does not record of its run; none if it records all."""
     saved = load_saved_config(config.model_dir)
     recorded = saved.hyperparameters if saved else {}
     if is_converted(recorded):

@@ -25,14 +25,14 @@ class TrackerFields:
 
     @property
     def trackers(self) -> dict[str, str]:
-        """The projects of the trackers in use, by the names of these."""
+        """The projects of the trackers in use, by tracker name."""
         projects = {WANDB: self.wandb, MLFLOW: self.mlflow}
         return {name: project for name, project in projects.items() if project}
 
     def warn_of_unused_trackers(self) -> None:
         """Warns that a run that only evaluates logs to no tracker.
 
-        Its metrics would end the run of a training that still goes on.
+        Otherwise, its end would end the tracker's run of a training that is still running.
         """
         for name, project in self.trackers.items():
             warn_once(

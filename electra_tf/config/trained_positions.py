@@ -1,7 +1,7 @@
-"""The position embeddings of a model that its training has used; the others are random.
+"""Which position embeddings of a model its training has used; the others are random.
 
-Sequences that are shorter than the model allows, 512 tokens by default, leave the position
-embeddings behind them as they were initialized. No TensorFlow is imported here.
+Training on sequences shorter than the model allows (512 tokens by default) leaves the position
+embeddings after their end as they were initialized. No TensorFlow is imported here.
 """
 
 import os
@@ -13,18 +13,18 @@ from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_object
 
-# Key of the `config.json` of a fine-tuned model: number of positions that pre-training or
-# fine-tuning has used; missing if that of pre-training is unknown. Also of a pre-trained model
-# that had longer sequences once, and null if it was a converted model of unknown training. Also
-# of a converted model if the format has it, as in the `config.json` of Hugging Face.
+# Key of `config.json`: the number of positions that training has used. Fine-tuned models have
+# it, unless the number of their pre-training is unknown; pre-trained models, if their sequences
+# were longer before (null if they were converted and the number is unknown); converted models,
+# if their format records it, as Hugging Face's `config.json` can.
 TRAINED_POSITIONS = "trained_positions"
 
 
 def trained_positions(saved: Mapping[str, Any]) -> int | None:
     """Returns the number of positions that a model was trained on, from the first.
 
-    None if that is unknown: of converted models, of those that were pre-trained from one of
-    them, or from a checkpoint that is gone, and of fine-tuned ones of older versions.
+    None if that is unknown, as for converted models, models pre-trained from one or from a
+    checkpoint that is gone, and fine-tuned models of older versions.
 
     Args:
         saved: hyperparameters of its run.
@@ -49,7 +49,8 @@ def trained_positions(saved: Mapping[str, Any]) -> int | None:
 def positions_of_run(saved: Mapping[str, Any]) -> int | None:
     """Returns the number of positions that a pre-training run has used; None if unknown.
 
-    What it started from does not count, unless it is a converted model that was resumed.
+    The checkpoint that it started from does not count, unless it is a converted model that was
+    resumed.
     """
     if is_converted(saved):  # its length is a default
         return saved.get(TRAINED_POSITIONS)
@@ -64,7 +65,7 @@ def _hyperparameters(checkpoint: str) -> Mapping[str, Any]:
     try:
         return read_object(os.path.join(folder, CONFIG_FILE), "hyperparameters")
     except UserError:
-        return {}  # it is not what is used, and may be damaged
+        return {}  # only asked for positions, so a damaged file is no error
 
 
 def warn_of_untrained_positions(

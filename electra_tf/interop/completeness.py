@@ -23,9 +23,10 @@ from electra_tf.model.heads import DiscriminatorHead, MaskedLMHead
 def without_unknown_arrays(
     checkpoint: ModelCheckpoint, source: str
 ) -> tuple[ModelCheckpoint, list[str]]:
-    """Returns the checkpoint without arrays that no encoder of its shape has, and their names.
+    """Returns the checkpoint without arrays that its description does not explain, and their
+    names.
 
-    Such as those of layers beyond the description's, and of other optimizers.
+    Examples are layers beyond the number described, and moments of other optimizers.
 
     Args:
         checkpoint: the checkpoint.

@@ -171,7 +171,9 @@ def _files_below(folder: str | os.PathLike) -> set[str]:
 
 
 def _left_files(output: str | os.PathLike, written: Collection[str]) -> list[str]:
-    """Returns what is not among the written files, in a folder and in written folders of it."""
+    """Returns the files of an output folder, and of written folders in it, that were not
+    written.
+    """
     parts = {pathlib.PurePath(path).parts[0] for path in written}
     left = set(os.listdir(output)) - parts
     for part in parts:
@@ -227,7 +229,7 @@ def with_kinds(checkpoint: ModelCheckpoint, describe_task: DescribeTask) -> Mode
 
 
 def _warn_of_content(checkpoint: ModelCheckpoint, source: str) -> None:
-    """Warns of what is converted as it is, but makes a model useless."""
+    """Warns of values that are converted unchanged, but make a model useless."""
     broken = [name for name, value in checkpoint.arrays.items() if not _is_finite(value)]
     if broken:
         warn_once(

@@ -58,10 +58,10 @@ class MaskingOrder(NamedTuple):
     """The order in which positions are masked, until enough are.
 
     `priority`, float32 [batch, seq]: highest first; ties are broken left to right.
-    Candidates of -inf or NaN are the last ones, but come before positions that are none.
-    `units`, int32 [batch, seq]: index of the unit that is masked as a whole or not at all,
-    such as a word. Its positions are adjacent and have the same priority. None if every
-    position is a unit.
+    Candidates with -inf or NaN come last, but before positions that are not candidates.
+    `units`, int32 [batch, seq]: index of the unit that is masked as a whole or not at all, such
+    as a word. Its positions are adjacent and have the same priority. None if every position is
+    a unit.
     """
 
     priority: tf.Tensor

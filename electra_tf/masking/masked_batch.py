@@ -113,9 +113,9 @@ def mask(
 
 
 def _above_other_positions(priority: tf.Tensor) -> tf.Tensor:
-    """Returns priorities, of which -inf and NaN are as low as that of a candidate may be.
+    """Returns the priorities, with -inf and NaN replaced by the lowest one of a candidate.
 
-    Otherwise [SEP] or padding, whose priority is the lowest number, would come before these.
+    Otherwise [SEP] or padding, whose priority is the lowest number, would come before them.
     """
     lowest = priority.dtype.min / 2
     return tf.where(priority >= lowest, priority, lowest)

@@ -1,4 +1,4 @@
-"""Words of languages that are written without spaces, found by a list of words.
+"""Segments text of languages that are written without spaces, by a list of words.
 
 Forward maximum matching: from left to right, the longest word of the list that begins here is a
 word. Its tokens are masked as a whole, as the words of Chinese BERT-wwm are (Cui et al. 2019).
@@ -110,7 +110,7 @@ class WordTrie:
         steps = tf.constant(1)
 
         def double(steps: tf.Tensor, reached: tf.Tensor, jump: tf.Tensor) -> tuple:
-            """Adds what is reached by twice as many words."""
+            """Adds the positions that are reached by up to twice as many words."""
             further = tf.math.unsorted_segment_max(reached, row + jump, batch * (length + 1))
             further = tf.reshape(further, tf.shape(reached))
             reached = tf.maximum(reached, further)

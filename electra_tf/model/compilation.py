@@ -15,8 +15,8 @@ import tensorflow as tf
 _kernels: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 # Kernels that a traced function calls.
 _kernels_of: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-# Kernels that `compile_ahead` has compiled in this process, and for which lengths; None is that
-# of kernels whose shapes are known.
+# Kernels that `compile_ahead` has compiled in this process, and the lengths; None if all shapes
+# of a kernel are known.
 _compiled: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 # Passes of Grappler that find nothing to do in a graph of matrix products and compiled kernels.
 _USELESS_PASSES = (
@@ -33,7 +33,8 @@ _USELESS_PASSES = (
 
 @contextlib.contextmanager
 def few_graph_passes() -> Iterator[None]:
-    """Functions called in this context are optimized for the CPU in half the time.
+    """Context in which TensorFlow optimizes the functions that are called in half the time, on
+    CPUs.
 
     TensorFlow optimizes the graph of a function when it is first called, and again if it is
     then called with other settings: all its calls belong in such a context. What remains
@@ -74,8 +75,8 @@ def traced_once(function: Callable) -> Callable:
 
     It is traced, and its gradient derived, once for each combination of static values, shapes
     and dtypes; then a call adds one operation to a graph, which TensorFlow inlines before it
-    runs. Tracing a deep model so takes a fraction of the time. Called eagerly, the function
-    is that which is decorated.
+    runs. Tracing a deep model so takes a fraction of the time. Called eagerly, it is the
+    undecorated function.
     """
 
     @functools.cache
@@ -211,7 +212,7 @@ def _name(function: tf.types.experimental.ConcreteFunction) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _Kind:
-    """Inputs that the same zeros take the place of.
+    """A kind of input, for which `compile_ahead` passes the same zeros.
 
     Attributes:
         spec: their shape and dtype.

@@ -14,12 +14,11 @@ _functions: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
 
 def custom_gradient(function: Callable) -> Callable:
-    """Decorator as `tf.custom_gradient`, of functions of tensors.
+    """Like `tf.custom_gradient`, for functions of tensors, but without its memory leak.
 
-    TensorFlow 2.21 registers the gradient of each call in a graph until the process ends. With
-    the gradient stay its graph and the variables that the graph reads: all weights of every
-    model that has been traced. Here, graphs keep their gradients themselves. Those of
-    `tf.recompute_grad` still stay.
+    TensorFlow 2.21 keeps the gradient of each call in a graph registered until the process
+    ends, and with it the graph and the variables that it reads: all weights of every traced
+    model. Here, each graph keeps its own gradients. Those of `tf.recompute_grad` still leak.
     """
     decorated = tf.custom_gradient(function)
 

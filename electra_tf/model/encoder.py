@@ -73,8 +73,8 @@ class Encoder(keras.layers.Layer):
     def freeze(self, num_layers: int) -> None:
         """Excludes the embeddings, their projection and the lowest layers from training.
 
-        They are no longer trainable variables, and gradients stop above them for good. Their
-        names, and therefore checkpoints, do not change; dropout is applied as before.
+        They are no longer trainable, and gradients stop above them; this cannot be undone.
+        Their names, and therefore checkpoints, do not change; dropout is applied as before.
 
         Args:
             num_layers: number of Transformer layers, from 0 for the embeddings alone.

@@ -6,8 +6,8 @@ into a single kernel, and its gradient into another that recomputes intermediate
 the tape holds only inputs and outputs. Compiling the whole step with XLA would lose oneDNN's
 bfloat16 products.
 
-On GPUs, XLA compiles the whole step (`--jit_compile`) and forms kernels by itself. What a fused
-function then does is to keep XLA from storing intermediate values, see `compiled_as_a_whole`.
+On GPUs, XLA compiles the whole step (`--jit_compile`) and forms kernels by itself. Then `fused`
+only keeps XLA from storing intermediate values; see `compiled_as_a_whole`.
 `electra_tf.model.gpu` has kernels that such a step calls instead of some functions.
 """
 

@@ -164,7 +164,7 @@ class MetricAccumulator:
     """
 
     def __init__(self) -> None:
-        # 0 or, since the last reset, the sums one after another.
+        # The concatenated sums since the last reset, or a scalar 0.
         self._total = tf.Variable(0.0, trainable=False, shape=tf.TensorShape(None))
         self._shapes: dict[str, tf.TensorShape] = {}
 

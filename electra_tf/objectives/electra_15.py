@@ -27,7 +27,7 @@ class MaskedTokensDetection(PretrainingModel):
 
     @classmethod
     def warn_of_unused(cls, config: PretrainingConfig) -> None:
-        """Also warns of replacements of which hardly any equals the original."""
+        """Also warns if hardly any replacement equals the original token."""
         super().warn_of_unused(config)
         cause = f"--generator_type={config.generator_type}"
         if config.disallow_correct:
@@ -41,7 +41,7 @@ class MaskedTokensDetection(PretrainingModel):
 
     @classmethod
     def unmasked_per_masked(cls, config: PretrainingConfig) -> float:
-        """Returns 0: the loss has none."""
+        """Returns 0: the loss covers masked tokens only."""
         del config
         return 0.0
 

@@ -55,9 +55,9 @@ class HeldOutResult(NamedTuple):
 
 
 class _BatchResult(NamedTuple):
-    """Sums of the metrics, and what the discriminator said, without one None.
+    """Sums of the metrics, and the discriminator's scores (None without one).
 
-    Of some rows, of a replica or of all of them.
+    Of some rows of a replica, of all its rows, or of all replicas.
     """
 
     sums: metrics.MetricSums
@@ -92,7 +92,7 @@ class HeldOutEvaluator:
     def run(self, batches: Iterable, num_batches: int) -> HeldOutResult:
         """Evaluates at most `num_batches` batches.
 
-        Of the metrics, `loss` is the objective, and `<term>_loss` each of its terms, without
+        Among the metrics, `loss` is the objective and `<term>_loss` each of its terms, without
         dropout.
 
         Raises:

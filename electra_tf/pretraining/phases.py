@@ -74,7 +74,8 @@ class PretrainingPhases:
         """Returns the metrics of the held-out records."""
         records = self.eval_records
         if self._held_out is None:
-            # Once: building it takes longer than reading it, and TensorFlow keeps a part of it.
+            # Built once: building takes longer than reading, and TensorFlow never frees a part
+            # of it.
             self._held_out = held_out_batches(self.config, records, self.strategy)
         result = evaluate_batches(self.config, self.evaluator, records, self._held_out)
         sentences = []

@@ -293,9 +293,9 @@ def _statistics(
     records: PretrainingRecords,
     start: _Start,
 ) -> Mapping[str, float]:
-    """Returns `data_statistics`, those of an earlier start if they are of the same data.
+    """Returns `data_statistics`; those of an earlier start, if the data are the same.
 
-    On all workers, which must all refuse records without text.
+    All workers compute them, because all must refuse records without text.
     """
     statistics = read_run_info(config.model_dir).get(DATA_STATISTICS)
     # Those of an earlier start without a checkpoint may be of other data.
@@ -326,7 +326,7 @@ def evaluate(
 ) -> dict[str, float]:
     """Evaluates the latest checkpoint on `records` and writes its metrics.
 
-    Without one of this project, it is a checkpoint of the authors' code in the folder.
+    If there is only a checkpoint of the authors' code in the folder, that is evaluated.
 
     Args:
         config: hyperparameters.
@@ -339,7 +339,7 @@ def evaluate(
         UserError: the input is invalid, or there is no checkpoint.
     """
     check_allowed_names(config)
-    # First: of another model, also the length and the vocabulary are others.
+    # Checked first: for another model, length and vocabulary would fail with misleading errors.
     check_recorded_model(config, shapes=True)
     vocabulary = load_checked_vocabulary(config)
     results = ("results_txt", "results_json", "results_pkl")

@@ -1,4 +1,4 @@
-"""What a run prints of itself, and warns of, before its first step."""
+"""What a run prints and warns of before its first step."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ from electra_tf.training.distribution.context import (
 )
 from electra_tf.util.console import warn_once
 
-# Settings that the position in the records depends on, with the step.
+# Settings that, with the step, determine the position in the records.
 _POSITION_SETTINGS = (
     TRAIN_BATCH_SIZE,
     "length_curriculum",

@@ -1,4 +1,4 @@
-"""What comes before the first step of pre-training: settings, weights, statistics, log."""
+"""Sets up a pre-training run: recorded settings, initial weights, data statistics, log."""
 
 import dataclasses
 import glob
@@ -100,7 +100,7 @@ def run_settings(
     elif has_own_checkpoint(config.model_dir) and (
         saved := load_saved_config(config.model_dir)
     ):
-        # A later start may be evaluated again, and is compared with these.
+        # A later start may evaluate again, and is compared with the records of before.
         others.update({k: v for k, v in saved.hyperparameters.items() if k == HELD_OUT})
     return {
         **dataclasses.asdict(config),
@@ -112,9 +112,9 @@ def run_settings(
 
 
 def remove_debug_run(model_dir: str, workers: Workers) -> None:
-    """Removes the files of an earlier debug run: as with the authors, each starts anew.
+    """Removes the files of an earlier debug run: as in the authors' code, each starts anew.
 
-    Only what a run writes: other runs and data may be in folders below, or beside.
+    It removes only what a run writes, because the folder may contain other runs or data.
 
     Raises:
         UserError: the folder has checkpoints of a run that was not one of debug mode.
@@ -138,9 +138,8 @@ def remove_debug_run(model_dir: str, workers: Workers) -> None:
 def kept_origin(config: PretrainingConfig) -> dict[str, Any]:
     """Returns what a resumed run keeps of its record: where its weights came from.
 
-    `--init_checkpoint` is not loaded again, whatever it is, and position embeddings stay
-    trained when sequences become shorter. Those that a converted model was trained on stay
-    unknown.
+    A resumed run does not load `--init_checkpoint` again, and position embeddings stay trained
+    when its sequences become shorter. The trained positions of a converted model stay unknown.
     """
     saved = load_saved_config(config.model_dir)
     if saved is None:
@@ -195,8 +194,8 @@ def load_evaluated_model(
 ) -> tuple[PretrainingModel, int, str]:
     """Returns the model to evaluate, its step and the path of its checkpoint.
 
-    It is of the run's latest checkpoint, or of one of the authors' code in its folder, whose
-    variables must be all that the model has. The arguments are those of `load_model`.
+    The checkpoint is the run's latest, or one of the authors' code in its folder, which must
+    have all variables of the model. The arguments are those of `load_model`.
 
     Raises:
         UserError: as `load_model`, or a variable is missing or has another shape.
@@ -220,7 +219,7 @@ def require_same_stage(
 ) -> None:
     """Raises UserError if changed settings put a resumed run into another stage.
 
-    It would continue without the weights that the stage starts from, or start it again.
+    It would skip the initialization of that stage, or repeat it.
 
     Args:
         model_class: class of the objective.
@@ -243,10 +242,10 @@ def require_same_stage(
 def utilization_of(
     config: PretrainingConfig, strategy: tf.distribute.Strategy
 ) -> Utilization | None:
-    """Returns what the MFU is computed from; None on CPUs, and GPUs of unknown peak.
+    """Returns what the MFU is computed from; None on CPUs, and on GPUs of unknown peak.
 
-    The peak is that of bfloat16, whatever the precision; other hosts are taken to have the
-    GPUs of this one.
+    The peak is that of bfloat16 in every precision; other hosts are assumed to have the same
+    GPUs.
     """
     if not all(":GPU:" in device for device in strategy.extended.worker_devices):
         return None

@@ -1,8 +1,8 @@
-"""Description of a tokenizer, written beside its vocabulary and into all that is made with it.
+"""The description of a tokenizer, stored beside its vocabulary, in records and in models.
 
 `vocab.txt` is described by `vocab.tokenizer.json`. Programs take their settings from it and
-refuse flags that contradict it; a vocabulary without one can be used with any settings. If
-Hugging Face's `tokenizer_config.json` is beside it, others than its settings are warned of.
+refuse flags that contradict it; a vocabulary without one can be used with any settings. They
+warn of settings that differ from Hugging Face's `tokenizer_config.json` beside the vocabulary.
 """
 
 import dataclasses
@@ -22,9 +22,11 @@ from electra_tf.util.paths import AnyPath, as_path
 HUGGINGFACE_FILE = "tokenizer_config.json"
 DESCRIPTION_SUFFIX = ".tokenizer.json"
 TOKENIZER_SETTINGS = ("do_lower_case", "strip_accents")
-# Vocabularies of lowercased text have none; KoELECTRA's, which is cased, has 1.2 % of them.
+# Share of entries that normalized text cannot have, above which there is a warning:
+# vocabularies of lowercased text have none, KoELECTRA's cased one has 1.2 %.
 _MAX_LOST = 0.005
-# Text in the language of its vocabulary has far fewer.
+# Share of unknown words above which there is a warning: text in the language of its vocabulary
+# has far fewer.
 MAX_UNKNOWN = 0.05
 
 
@@ -232,8 +234,8 @@ def warn_of_unknown_words(
 ) -> None:
     """Warns if a vocabulary does not fit a text.
 
-    Of the tokens, unknown words are a small share where words are long: in Thai, a word is as
-    long as a sentence.
+    It counts words, not tokens: where words are long, as in Thai without spaces, unknown words
+    are a small share of the tokens.
 
     Args:
         where: which text.
@@ -285,7 +287,7 @@ def huggingface_settings(vocab_file: str | os.PathLike) -> dict[str, bool]:
 def _warn_of_huggingface_settings(
     vocab_file: str | os.PathLike, values: Mapping[str, bool], flags: Mapping[str, str]
 ) -> bool:
-    """Warns of settings that are not those of the vocabulary's tokenizer; returns if so."""
+    """Warns of settings that differ from the vocabulary's tokenizer; returns whether it did."""
     for name, expected in huggingface_settings(vocab_file).items():
         if values[name] != expected and (name != "strip_accents" or values["do_lower_case"]):
             warn_once(

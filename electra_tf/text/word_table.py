@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Words of so many bytes are looked up by NumPy, as two integers; longer ones in a dictionary.
+# NumPy looks up words of up to this many bytes, as two integers; a dictionary, longer ones.
 _KEY_BYTES = 16
 _HALF = 8
 _SPACE = ord(" ")
@@ -17,7 +17,7 @@ _FACTORS = tuple(
 _MASKS = np.array([(1 << 8 * n) - 1 for n in range(_HALF + 1)], np.uint64)
 _FIRST_BITS = 10
 _FIRST_CAPACITY = 1024
-# Slots per word, at least: of that many words, one in so many shares its slot.
+# Minimum number of slots per word: with 8, about one word in 8 shares its slot.
 _SLOTS_PER_WORD = 8
 
 

@@ -1,6 +1,6 @@
 """Gradients of the objective over the rows of a replica, in one part or several.
 
-`electra_tf/training/step.py` clips them, by `electra_tf/training/clipping.py`.
+`electra_tf/training/step.py` clips and applies them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from electra_tf.training.accumulation import sum_over_parts
 from electra_tf.training.monitoring.run_info import RATES
 from electra_tf.training.nonfinite import SKIPPED
 
-# Names that the log has for other values of a step than metrics of the model.
+# Names of logged values that are not metrics of the model.
 _LOGGED = {"step", "kind", "gradient_norm", "loss_scale", "learning_rate", SKIPPED, *RATES}
 
 
@@ -42,7 +42,7 @@ class TrainableModel(Protocol):
     def term_weights(self, batch: Any) -> dict[str, tf.Tensor]:
         """Returns the `weight` of each loss term of a batch, without running an encoder.
 
-        With several devices or micro-batches, their totals are needed before a term is.
+        With several devices or micro-batches, the totals are needed before any term.
         """
 
     def forward(self, batch: Any, *, randomness: Randomness) -> TermsOutput:
@@ -136,9 +136,9 @@ def gradients_of_replica(
 
 
 def refuse_reserved_metrics(terms: Mapping[str, LossTerm], sums: metrics.MetricSums) -> None:
-    """Raises ValueError if a metric has the name under which something else is logged.
+    """Raises ValueError if a metric has the name of another logged value.
 
-    That is a loss, the learning rate, a norm or a rate. One of the two would be lost.
+    One of the two would be lost. The others are losses, the learning rate, norms and rates.
     """
     both = sums.keys() & {"loss", *(f"{name}_loss" for name in terms)}
     what = "the name of a loss"

@@ -232,7 +232,7 @@ def _refuse_weights(
     checkpoints: CheckpointDirectory,
     diverged: Callable[[Sequence[str], int, str | None], Exception],
 ) -> None:
-    """Raises the error of weights that are not finite, which a finite update can make."""
+    """Raises the result of `diverged` if a finite update has made weights non-finite."""
     failed = segment.steps.non_finite_weights()
     if failed:
         raise diverged(failed, step, checkpoints.latest)

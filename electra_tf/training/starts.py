@@ -1,7 +1,7 @@
 """Ends a run that is restarted repeatedly without progress.
 
-A cluster manager restarts a run whose workers were preempted or lost. If the same error stops
-it each time before its next checkpoint, it would do so forever.
+A cluster manager restarts a run whose workers were preempted or lost. If an error stopped it
+each time before its next checkpoint, that would go on forever.
 """
 
 import contextlib

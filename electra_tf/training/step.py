@@ -97,8 +97,8 @@ class TrainingSteps:
                 self.replica_step, jit_compile=True, autograph=False
             )
         self._run = tf.function(self._run_steps, autograph=False)
-        # Element specs of the iterators and lengths that the kernels are compiled for; None on
-        # devices where the first call compiles them.
+        # Iterator specs and lengths for which kernels are compiled; None on devices where the
+        # first call compiles them.
         self._compiled: list | None = None
         if runs_on_one_cpu(strategy) and not jit_compile:
             self._compiled = []
@@ -120,10 +120,10 @@ class TrainingSteps:
         if compiled is None:
             self._run(*inputs)
             return
-        # Only measured where shapes are known.
+        # Its effect has only been measured with known shapes.
         with contextlib.nullcontext() if lengths else few_graph_passes():
             if wanted not in compiled:
-                # Without a step, the first call only prepares the graph, on another core.
+                # Meanwhile, a first call without a step prepares the graph on another core.
                 no_step = functools.partial(self._run, iterator, tf.constant(0, tf.int32))
                 compile_ahead(self._run, *inputs, lengths=lengths, meanwhile=no_step)
                 compiled.append(wanted)
@@ -132,8 +132,8 @@ class TrainingSteps:
     def read_metrics(self) -> dict[str, np.ndarray]:
         """Returns the sums of the metrics since the last call.
 
-        By group of layers, there are the norms of the gradients and, of the last update alone,
-        the update-to-weight ratios.
+        They include, by group of layers, the gradient norms, and the update-to-weight ratios of
+        the last update alone.
         """
         sums = self._sums.read_and_reset()
         if _SKIPPED in sums:  # a number, not a mean

@@ -11,9 +11,9 @@ which is a sixth of the peak of ELECTRA-base. For both, see benchmarks/RESULTS.m
 import ctypes
 import os
 
-# mallopt(3): parameters, and values in bytes. Larger allocations that do not fit into what is
-# free have pages of their own; others come from the arena, of which all threads share one. It
-# grows by at least so much, and shrinks if more than so much is free at its end: never.
+# mallopt(3): parameters, and values in bytes. Allocations above `_MAX_IN_ARENA` that do not fit
+# into free memory get pages of their own; others come from the one arena of all threads. It
+# grows by at least `_GROWTH`, and never shrinks.
 _MMAP_THRESHOLD, _MAX_IN_ARENA = -3, 32 << 20
 _TOP_PAD, _GROWTH = -2, 64 << 20
 _TRIM_THRESHOLD, _NEVER = -1, (1 << 31) - 1

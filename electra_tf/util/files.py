@@ -50,7 +50,7 @@ def write_in_order(contents: Mapping[str, str | bytes]) -> None:
     for path in filter(is_stream, contents):
         number = _descriptor(path)
         if number == 1 and sys.stdout is not None:
-            sys.stdout.flush()  # what was printed before comes first
+            sys.stdout.flush()  # after what was printed before
         with open(path if number is None else number, "ab", closefd=number is None) as file:
             file.write(encoded.pop(path))
     temporaries = {path: temporary_path(path) for path in encoded}
@@ -92,9 +92,9 @@ def _descriptor(path: str) -> int | None:
 
 @contextlib.contextmanager
 def _naming_alone(folders: Collection[str]) -> Iterator[None]:
-    """Keeps other programs from naming files in folders by `write_in_order` meanwhile.
+    """Locks folders against other programs that use `write_in_order`.
 
-    File systems whose folders have no locks, such as NFS, do not keep them from it.
+    File systems without locks on folders, such as NFS, do not stop them.
     """
     with contextlib.ExitStack() as stack:
         for folder in sorted(folders):

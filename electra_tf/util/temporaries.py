@@ -1,8 +1,8 @@
-"""Names of files and folders that get their final names when they are whole.
+"""Temporary names of files and folders that are renamed once they are complete.
 
-A program that is killed leaves those that it was writing. The next one on this machine that
-writes the same file removes them; those of running programs and of other machines stay. Whether
-a program of another container runs cannot be seen, so its files stay for a day.
+A killed program leaves its temporary files behind. The next program on this machine that writes
+the same file removes them; those of running programs and of other machines stay. Whether a
+program in another container is running cannot be seen, so its files stay for a day.
 """
 
 import contextlib

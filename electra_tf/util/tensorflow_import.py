@@ -62,9 +62,9 @@ def no_garbage_collection() -> Iterator[None]:
 def import_tensorflow() -> None:
     """Imports TensorFlow and TensorFlow Text; a log level set by the user is kept.
 
-    With level 0 the messages of the start are printed as well: which libraries of a GPU are
-    missing, for one. The process keeps freed memory; see `electra_tf.util.allocator`. Keras's
-    default type is float32, whatever the user's `~/.keras/keras.json` has for other programs.
+    With level 0, its start-up messages are printed, too, such as missing GPU libraries. The
+    process keeps freed memory; see `electra_tf.util.allocator`. Keras's default type is
+    float32, whatever the user's `~/.keras/keras.json` has for other programs.
 
     Raises:
         UserError: Python removes docstrings, which TensorFlow Text needs when it is imported.

@@ -1,4 +1,4 @@
-"""Datasets without tf.data's autotuning, whose thread holds up whoever drops an iterator.
+"""Datasets without tf.data's autotuning, whose thread blocks the release of an iterator.
 
 The destructor of an iterator waits for that thread. TensorFlow 2.21 wakes the thread before it
 marks it as cancelled, so the thread may go on sleeping: for about as long as the iterator has

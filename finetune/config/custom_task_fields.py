@@ -10,10 +10,10 @@ from typing import Any
 from electra_tf.config.hyperparameters import hyperparameter
 from finetune.config.task_kinds import FILE_FORMATS, KINDS, LEVELS
 
-# Of the hyperparameters that describe a task.
+# Prefix of the hyperparameters that describe a task.
 OWN_TASK_PREFIX = "own_task_"
 OWN_TASK_FILES, OWN_TASK_COLUMNS = "own_task_files", "own_task_columns"
-# They say how predictions are scored, and nothing about the files.
+# These determine how predictions are scored, but not how files are read.
 _NOT_READING = ("own_task_metric",)
 
 
@@ -81,7 +81,7 @@ class CustomTaskFields:
 
 
 def is_location(name: str, value: Any) -> bool:
-    """Returns whether a hyperparameter tells where files are, which are part of a digest."""
+    """Returns whether a hyperparameter only locates files, whose contents digests have."""
     is_file = name == "task_spec" and not str(value).lstrip().startswith(("{", "["))
     return is_file or name == OWN_TASK_FILES
 
@@ -93,10 +93,9 @@ def names_dev(own_task_files: str | None) -> bool:
 
 
 def reading_settings(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the hyperparameters that say how the files of own tasks are read and divided.
+    """Returns the given hyperparameters that determine how a user's files are read and divided.
 
-    Only those that are given; where the files are is not among them, nor is the column of ids,
-    which are copied into predictions.
+    It leaves out the locations of files, and the column of ids, which only predictions have.
     """
     return {
         name: without_ids(value) if name == OWN_TASK_COLUMNS else value

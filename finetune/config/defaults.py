@@ -18,9 +18,9 @@ from finetune.config.task_kinds import built_in_kinds, kinds_by_name
 from finetune.config.task_spec_parser import load_specs
 
 RANDOM_INIT = "random"
-# Of the names of folders that debug runs write to.
+# Suffix of the folders that debug runs write to.
 DEBUG_SUFFIX = "-debug"
-# In the names of the folders of a search's models and results.
+# Part of the names of the folders of a search's models and results.
 SEARCH_SUFFIX = "_search"
 _POSITIONS = "max_position_embeddings"
 # The authors' defaults by size (their configure_finetuning.py).
@@ -30,7 +30,7 @@ _TASK_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "rte": {"num_train_epochs": 10.0},
     "sts": {"num_train_epochs": 10.0},
     "chunk": {"max_seq_length": 256},
-    # The authors know question answering by "squad" or "qa" in the name of the task.
+    # The authors' code recognizes question answering by "squad" or "qa" in a task's name.
     "naturalqs": {"num_train_epochs": 3.0, "max_seq_length": 128},
 }
 # Each length bucket is at most about 1.5 times the previous one.

@@ -44,7 +44,7 @@ _CHOSEN_PATHS = (
     "results_txt",
     "vocab_file",
 )
-# Hyperparameters of a part of the QA head, and what turns it off.
+# Hyperparameters of parts of the QA head, and the flag that turns each part off.
 _SWITCHES = {
     "answerable_uses_start_logits": "answerable_classifier",
     "answerable_weight": "answerable_classifier",

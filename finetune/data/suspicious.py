@@ -13,18 +13,19 @@ from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.util.console import warn_once
 from finetune.data.features import Row, is_input_ids, is_segment_ids, row_length
 
-# Short texts and questions of real data occur twice; so many, only by mistake.
+# Share of repeated rows above which there is a warning: a few short texts occur twice in real
+# data.
 _WARNED_SHARE = 0.05
-# So many labels are not suspicious, however few examples there are.
+# Up to this many labels are not suspicious, however few examples there are.
 _FEW_LABELS = 20
-# So many examples without the first choice are not chance.
+# With this many examples, it is no accident that the first choice is never right.
 _MANY_EXAMPLES = 20
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 # Category of characters without a glyph, such as U+200B.
 _FORMAT = "Cf"
-# How labels differ that are meant alike.
+# Differences between labels that are probably meant to be the same.
 _ALIKE = "case, spacing, invisible characters, Unicode form or how a number is written"
-# What lists consist of that have a value for every label.
+# The values in lists that have one for every label.
 _INDICATORS = ({"0", "1"}, {"false", "true"})
 # How programs write a missing value as text, in lower case. "None" and "NA" may be labels.
 _MISSING = ("nan", "<na>", "#n/a")
@@ -126,7 +127,7 @@ def warn_of_unknown_rows(name: str, rows: Sequence[Row], vocabulary: Vocabulary)
 
 
 def warn_of_long_rows(name: str, rows: Sequence[Row], pretrained: int, checkpoint: str) -> None:
-    """Warns of rows with positions that pre-training has not used.
+    """Warns of rows that are longer than the sequences of pre-training.
 
     Args:
         name: task and split.
@@ -182,7 +183,7 @@ def alike_label_hint(label: str, names: Iterable[str]) -> str:
 
 
 def _simplified(name: str) -> str | float:
-    """Returns what labels that are meant alike have in common."""
+    """Returns a form in which labels that are probably meant to be the same are equal."""
     seen = "".join(c for c in name if unicodedata.category(c) != _FORMAT)
     plain = " ".join(unicodedata.normalize("NFKC", seen).casefold().split())
     return float(plain) if _NUMBER.fullmatch(plain) else plain
@@ -211,7 +212,7 @@ def warn_of_unseparated_labels(
 
 
 def warn_of_indicators(names: Iterable[str], train_path: str) -> None:
-    """Warns of labels that look as if lists said by position which labels an example has.
+    """Warns of lists that look like indicators: a 0 or 1 for every label, by position.
 
     Args:
         names: the labels of the examples of a train file.

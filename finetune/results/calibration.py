@@ -17,8 +17,8 @@ from electra_tf.util.files import to_json, write_atomically
 from finetune.results.summary import ECE, SCALED_ECE, TEMPERATURE
 
 NUM_BINS = 15
-# Temperatures that are searched. The best one is at an end if there is none: with every
-# prediction right, probabilities cannot be sharp enough.
+# Range of the search. A result at an end means that there is no best temperature: if every
+# prediction is right, probabilities cannot be sharp enough.
 _MIN_TEMPERATURE, _MAX_TEMPERATURE = 0.01, 100.0
 
 
@@ -66,7 +66,7 @@ class Calibration:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The calibration errors without and with the temperature, in percent, and itself."""
+        """The temperature, and the calibration errors without and with it, in percent."""
         metrics = {ECE: 100 * self.reliability.error}
         if self.scaled_reliability is None:
             return metrics

@@ -1,4 +1,4 @@
-"""What the scores of a run are of: hashes of checkpoint, vocabulary, task files and settings.
+"""The provenance of scores: hashes of checkpoint, vocabulary, task files and settings.
 
 No TensorFlow is imported here.
 """
@@ -133,7 +133,8 @@ def scored_settings_digest(given: Mapping[str, Any], recorded: Mapping[str, Any]
     def of_kind(settings: Mapping[str, Any], kind: str) -> dict[str, Any]:
         return {name: v for name, v in settings.items() if kinds.get(name) == kind}
 
-    # Of a few of the examples; left out elsewhere, so that older digests remain valid.
+    # With --debug, only a few examples are used; left out without it, so that older digests
+    # stay valid.
     is_debug = trained.get("debug") or now.get("debug")
     return settings_digest(
         {

@@ -1,4 +1,4 @@
-"""Fine-tuning runs as reports show them: scores, logs and confusion matrices of all trials."""
+"""Reads fine-tuning runs for reports: scores, logs and confusion matrices of all trials."""
 
 import os
 import pathlib
@@ -89,7 +89,7 @@ def read_finetuning_run(path: str | os.PathLike) -> ReportRun:
 def _is_of_model(
     trial: TrialResult, provenance: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> bool:
-    """Whether scores are those of a model, as far as both record what they are of.
+    """Whether scores may be those of a model, as far as both record their provenance.
 
     Args:
         trial: the trial with the scores.

@@ -9,7 +9,7 @@ _LOGITS, _PREDICTIONS = "logits", "predictions"
 # Outputs of the model for one row, by name, such as {"logits": [num_labels]}. Outputs per token
 # have the padded length of the row's batch.
 Outputs = Mapping[str, np.ndarray]
-# Of the outputs of the models for a row.
+# Averages the outputs of the models for a row.
 Average = Callable[[Sequence[Outputs]], Outputs]
 
 

@@ -46,7 +46,7 @@ class TaskFiles:
         self.spec = spec
         self._raw_data_dir = config.raw_data_dir
         self._predict_file = config.predict_file
-        # Path of the first file, and the name of the column there, of roles given by index.
+        # For roles given by index: the path of the first file, and the column's name there.
         self._first_names: dict[str, tuple[str, str]] = {}
         self._first_width: tuple[str, int] | None = None
         self.held_out_fraction = 0.0 if config.num_folds else spec.held_out_fraction
@@ -86,7 +86,7 @@ class TaskFiles:
             try:
                 paths.append(self.path(source))
             except UserError:
-                continue  # one that is missing is told of where it is read
+                continue  # missing files are reported where they are read
         return paths
 
     def format_of(self, path: str) -> str:

@@ -1,7 +1,7 @@
 """Checks that an existing fine-tuned model fits the data and settings of an evaluation.
 
-Its labels, ranges and pre-trained weights must be those of the data and settings now, and no
-example that is held out may have trained it.
+Its labels, ranges and pre-trained weights must be those of the current data and settings, and
+it must not have been trained on held-out examples.
 """
 
 import dataclasses
@@ -48,11 +48,11 @@ from finetune.trials.model_folders import (
 )
 from finetune.trials.trial_runs import TrialRun
 
-# Hyperparameter that converted models do not have.
+# Hyperparameter that converted models lack.
 _MODEL_NAME = "model_name"
 # Keys of the description of a regression.
 _RANGE = ("min_label", "max_label")
-# That of converted models whose range is unknown.
+# Range of converted models that do not record one.
 _ASSUMED_RANGE = [0.0, 1.0]
 
 
@@ -61,8 +61,8 @@ def check_models(
 ) -> None:
     """Raises UserError unless the models of all trials are there and can be evaluated.
 
-    Otherwise results of the first ones would have replaced those of all. Labels in checkpoints
-    of the authors' names are checked when they are loaded.
+    It is checked for all trials first, before results of the first ones replace earlier
+    results. Labels of the authors' checkpoints are checked when they are loaded.
 
     Args:
         trials: trials or folds of an evaluation without training.
@@ -90,7 +90,7 @@ def check_models(
 def check_alike(config: FinetuningConfig, models: Mapping[str, str]) -> None:
     """Raises UserError if models of trials differ in more than their seeds.
 
-    Their results are aggregated, and those of the first ones would have replaced others.
+    Their results are aggregated, and the first results replace those of earlier runs.
 
     Args:
         config: hyperparameters of the evaluation.

@@ -158,7 +158,7 @@ def changes_of_model(
 
 
 def _only_moves_files(change: Change, hyperparameters: Mapping[str, Any]) -> bool:
-    """Whether a change names other files, whose contents count, in the same roles."""
+    """Whether a change only gives other paths for the same roles, whose contents count."""
     values = (change.recorded, change.given)
     if change.name == OWN_TASK_FILES and not hyperparameters["num_folds"]:
         # Without a dev file, a part of train is held out.
@@ -179,7 +179,7 @@ def selecting_data(hyperparameters: Mapping[str, Any]) -> list[str]:
 def set_aside(model_dir: str) -> str:
     """Renames the folder of a model, replacing the one set aside before; returns its path.
 
-    A link is renamed itself, so what it leads to stays where it is.
+    If it is a link, the link is renamed, and its target stays where it is.
     """
     folder = model_dir.rstrip("/")
     replaced = folder + REPLACED

@@ -50,12 +50,12 @@ class TrialRun:
 
     @property
     def title(self) -> str:
-        """Such as "Trial 1, fold 2"."""
+        """The name of the run, such as "Trial 1, fold 2"."""
         return f"Trial {self.number}" + (f", fold {self.fold}" if self.fold else "")
 
     @property
     def file_label(self) -> str:
-        """Such as "1_fold2", for file names."""
+        """The name of the run in file names, such as "1_fold2"."""
         return file_label(self.number, self.fold)
 
     def counts(self) -> dict[str, int]:

@@ -279,7 +279,7 @@ class TrialSession:
     ) -> None:
         """Writes plots, worst errors and answers of an evaluated split.
 
-        Files that only other kinds of tasks have are removed: this one may have been such.
+        Files of other kinds of tasks are removed, in case the task was of another kind before.
         """
         self._plot_confusion(task, split, scores)
         write_errors(f"{self._stem(task, split)}{ERRORS_SUFFIX}", task.errors(split, outputs))
@@ -337,7 +337,7 @@ class TrialSession:
 def _warn_of_few_evaluations(
     config: FinetuningConfig, eval_steps: int, num_train_steps: int
 ) -> None:
-    """Warns of a choice of weights, or an early end, that so few evaluations do not allow."""
+    """Warns of --keep_best or early stopping with too few evaluations to have an effect."""
     count = math.ceil(num_train_steps / eval_steps)
     patience = config.early_stopping_patience
     interval = f"every {eval_steps} steps of {num_train_steps} (--eval_steps)"

@@ -5,7 +5,7 @@ from typing import Any
 
 from electra_tf.util.errors import is_out_of_memory, reason_of
 
-# Flags of which a smaller value takes less memory.
+# Flags whose smaller values take less memory.
 _OF_TRAINING = ("train_batch_size",)
 _OF_EVALUATION = ("eval_batch_size", "predict_batch_size")
 _SMALLER = ("batch_size", "score_batch_size", "max_seq_length", "num_processes")

@@ -1,4 +1,4 @@
-"""Paths of other bytes than UTF-8, which TensorFlow neither reads nor writes."""
+"""Paths that are not UTF-8, which TensorFlow can neither read nor write."""
 
 import os
 from collections.abc import Mapping

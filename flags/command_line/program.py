@@ -42,8 +42,7 @@ USER_ERROR_STATUS = 1
 INTERRUPTED_STATUS = 130
 # Flags of files that are read several times; a pipe can be read only once.
 _READ_AGAIN = ("task_spec", "vocab_file", "word_list")
-# Errors that the user can mend: a full disk, a read-only folder, a broken disk, a file that is
-# gone, too many processes, …
+# Errors that the user can fix, such as a full disk, a read-only folder or a missing file.
 OF_THE_SYSTEM = frozenset(
     (
         errno.EACCES,
@@ -210,8 +209,8 @@ def _exiting_on_errors(values: Mapping[str, Any]) -> Iterator[None]:
 def preemptible() -> Iterator[None]:
     """Ends a program as preempted at signals that come while it does not train.
 
-    Such as while TensorFlow is imported, and between the runs of a search. There is nothing to
-    save then; `electra_tf.training.distribution.preemption` handles signals of the training.
+    For example while TensorFlow is imported, or between the runs of a search: there is nothing
+    to save then. `electra_tf.training.distribution.preemption` handles signals during training.
     """
     with handling(TERMINATIONS, _end_as_preempted):
         yield
@@ -256,7 +255,7 @@ def _refuse_pipes(values: Mapping[str, Any]) -> None:
 def prepare_tensorflow() -> None:
     """Turns off TensorFlow's start-up messages, unless the user has set a log level.
 
-    What the environment says of Keras is for other programs: these need Keras 3 on TensorFlow.
+    It overrides variables such as KERAS_BACKEND: these programs need Keras 3 on TensorFlow.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ["KERAS_BACKEND"] = "tensorflow"

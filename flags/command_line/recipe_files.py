@@ -47,7 +47,7 @@ def given_flagfiles(arguments: Sequence[str]) -> list[str]:
 def with_included(paths: Sequence[str]) -> list[str]:
     """Returns the paths of flag files, and of those that they include.
 
-    A file that is not there includes none; who reads it names it.
+    A missing file includes none; its reader reports it.
     """
     waiting = list(paths)
     found: list[str] = []

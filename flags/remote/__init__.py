@@ -1,1 +1,1 @@
-"""Remote paths of flags (`gs://…`): what they may name, and copies of it on this machine."""
+"""Remote paths in flags (`gs://…`): which flags may have them, and local copies."""

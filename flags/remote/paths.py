@@ -1,7 +1,7 @@
-"""Remote paths of flags (`gs://…`): copied to this machine, and outputs back, or refused.
+"""Replaces remote paths in flags (`gs://…`) by local copies, and uploads outputs.
 
-A program says what each of its flags names that may be remote. Any other one is refused, so
-that none is taken for a local path by accident.
+`REMOTE` of a program gives the role of each flag that may be remote. A remote path in any other
+flag is refused, so that none is taken for a local path by accident.
 """
 
 import contextlib
@@ -24,14 +24,14 @@ from electra_tf.util.tensorflow_import import import_tensorflow
 from flags import hyperparameters
 from flags.remote import copies
 
-# In the place of the name of a flag: the arguments that are not flags.
+# Key of the arguments that are not flags, in place of the name of a flag.
 ARGUMENTS = ""
 # Addresses, which are no paths.
 _ADDRESSES = ("mlflow", "tpu_name", "wandb", "workers")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-# Between paths of a value that names several.
+# The comma before a remote path in a list.
 _BEFORE_SCHEME = re.compile(rf",(?={_SCHEME.pattern})")
-# What would be a local folder of this name.
+# A misspelled remote path, which would be a local folder.
 _MISTYPED = re.compile(r"(?:^|(?<=,))(?P<scheme>gs|s3|hdfs):(?!//)")
 
 
@@ -137,7 +137,7 @@ def local_runs(paths: Sequence[str]) -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def naming_remote_paths(names: Mapping[str, str]) -> Iterator[None]:
-    """Names remote paths instead of their copies in what is printed, and in errors.
+    """Replaces local copies by their remote paths in output and errors.
 
     Args:
         names: remote paths by their local ones.
@@ -178,7 +178,7 @@ def _renamed(text: str, names: Mapping[str, str]) -> str:
 
 
 class _Renaming:
-    """A text file that names remote paths instead of their copies."""
+    """A text stream that replaces local copies by their remote paths."""
 
     def __init__(self, file: TextIO, names: Mapping[str, str]) -> None:
         self._file = file
@@ -301,8 +301,8 @@ class _Workspace:
         (local if is_folder else folder).mkdir(parents=True)
         parent = remote if is_folder else remote.parent
         parent.check_writable()
-        # The program sees that something is there, what it is called, and of folders, such as
-        # versions of an export, what they contain. Folders are not uploaded.
+        # Placeholders, which are not uploaded: the program sees which names exist, and, of
+        # folders such as the versions of an export, what they contain.
         if is_folder:
             for path in remote.iterdir():
                 named = local / path.name
@@ -340,7 +340,7 @@ class _Workspace:
 
 
 def _version(path: pathlib.Path) -> object:
-    """Returns what differs after a file has been written; folders always differ."""
+    """Returns a value that changes when a file is written; folders always differ."""
     if not path.is_file():
         return object()
     status = path.stat()

@@ -56,7 +56,7 @@ def matching_paths(pattern: AnyPath, flag: str) -> list[AnyPath]:
 
 
 def identity_of(path: AnyPath) -> str:
-    """Returns what all names of a file have in common."""
+    """Returns the identity of a file: the same for all its names."""
     return str(path) if isinstance(path, RemotePath) else os.path.realpath(path)
 
 
@@ -66,7 +66,7 @@ def full_name(path: AnyPath) -> str:
 
 
 def is_copy(path: AnyPath, files: Iterable[str]) -> bool:
-    """Whether a local file has the content of one of some others; raises OSError."""
+    """Whether a local file has the same content as one of the others; raises OSError."""
     if isinstance(path, RemotePath):
         return False
     return any(filecmp.cmp(each, path, shallow=False) for each in files)

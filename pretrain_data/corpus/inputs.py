@@ -40,7 +40,7 @@ from pretrain_data.corpus.unreadable import (
 )
 
 INPUT_FLAG = "--input"
-# What the authors' flag reads.
+# The suffixes that --corpus-dir, the authors' flag, reads.
 TEXT_SUFFIXES = (".txt", ".txt.gz")
 
 
@@ -210,7 +210,7 @@ def find_text(
 def warn_of_unused_names(
     parts: Sequence[CorpusPart], text_field: str, text_column: str
 ) -> None:
-    """Warns of a name of the text, given for files of a format that there are none of.
+    """Warns of --text_field or --text_column without files of the format that it is for.
 
     Args:
         parts: the files.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from electra_tf.text.framing import NUM_SPECIAL, Framed, frame, frame_documents
 from pretrain_data.examples.example_builder import ONE_SEGMENT_PROBABILITY, ExampleBuilder
 
-# Another document is not worth its [SEP] in less room.
+# Minimum room for another document: in less, it is not worth its [SEP].
 _MIN_TOKENS = 4
 
 

@@ -58,8 +58,8 @@ def _run_apart(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:
     try:
         with _without_sigint():
             for job in jobs:
-                # A pipe each: a queue shared by all is locked for good, or has half of a
-                # message, when a process is killed while it writes.
+                # One pipe each: a shared queue stays locked, or has half a message, if a
+                # process is killed while writing.
                 ours, theirs = context.Pipe(duplex=False)
                 process = context.Process(target=_work, args=(work, job, theirs), daemon=True)
                 process.start()

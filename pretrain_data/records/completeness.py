@@ -1,4 +1,4 @@
-"""Whether the shards of a folder of records are those that were built."""
+"""Checks that a folder of records has the shards that were built, and no others."""
 
 import os
 import re

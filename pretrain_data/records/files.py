@@ -69,7 +69,7 @@ def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -
 
 
 def file_identity(path: str) -> str:
-    """Returns what all paths of a file have in common, also those by links."""
+    """Returns the identity of a file: the same for all its paths, including links."""
     return path if is_remote(path) else os.path.realpath(path)
 
 
@@ -97,7 +97,7 @@ def fingerprint(files: Sequence[str]) -> str:
 
 
 def changes_of(files: Sequence[str]) -> Callable[[str], None]:
-    """Returns a function that raises ValueError if one of the local files is another by then.
+    """Returns a function that raises ValueError if a local file has changed since.
 
     `locate_bad_records` turns its error into a message. Remote files are not compared.
     """

@@ -22,7 +22,7 @@ from pretrain_data.records.files import (
 )
 from pretrain_data.records.format import RecordSpan, parse_records, read_span
 
-# Part of the order of the examples, so it does not depend on the machine.
+# The order of the examples depends on it, so it does not depend on the machine.
 _FILES_READ_AT_ONCE = 16
 _MAX_BAD_RECORDS_SHOWN = 10
 

@@ -32,10 +32,10 @@ from pretrain_data.vocabulary.word_pieces import learn_pieces, sentencepiece
 
 OUTPUT_FLAG = "--output-file"
 REPORT_FLAG = "--report"
-# A share of words, those that stripping accents damages or those that are written in two ways,
-# from which it is worth a warning.
+# Share of words damaged by stripping accents, or spelled in two ways, from which there is a
+# warning.
 _WARNED_SHARE = 0.01
-# Scripts in which it does so: the words, their characters, and what it does.
+# Scripts that stripping accents damages: their name, their characters, and the damage.
 _DAMAGED_SCRIPTS = (
     ("Korean", "\u1100-\u11ff", "decomposes their syllables"),
     ("Japanese", "\u3041-\u30fa", "removes voicing marks, so \u304c becomes \u304b"),

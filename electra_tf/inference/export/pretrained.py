@@ -164,7 +164,7 @@ class EmbeddingsServable(_SingleText):
 
 
 def _others(model: PretrainingModel) -> str:
-    """Returns what to do with a model that lacks a component."""
+    """Returns the advice for a model that lacks a component."""
     parts = {DISCRIMINATOR: model.has_discriminator, GENERATOR: model.generator is not None}
     names = [*(name for name, is_there in parts.items() if is_there), EMBEDDINGS]
     return f"export --component={' or '.join(names)}"

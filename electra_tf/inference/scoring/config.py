@@ -19,7 +19,7 @@ class ScoringConfig:
     Attributes:
         model: the run whose latest checkpoint is used.
         method: scoring method; `AUTO` selects the one that the objective trains.
-        num_candidates: also predict every token of a text, for `ELECTRA` among so many
+        num_candidates: also predict every token of a text, with `ELECTRA` among this many
             candidates of the generator; 0 predicts none.
         batch_size: rows per batch, of one or several texts each.
         output_file: output, with one line per text or n-best list.

@@ -15,7 +15,8 @@ import numpy as np
 # the square of its width: 1.5 seconds for ELECTRA-small's generator, 64 wide, which scores
 # 60,000 tokens a second on two CPU cores. Both are proportional to the number of layers.
 _COMPILATION_COST = 60_000 * 1.5 * 64**2
-# Rows are that long, or a multiple of the last. Some that are longer than any text hold more.
+# Row lengths: one of the short ones, or a multiple of the step, up to this much longer than the
+# longest text.
 _SHORT_ROWS, _STEP = (8, 16, 32), 64
 _LONGER = 2 * _STEP
 # Texts that the number of rows is estimated from.
@@ -44,23 +45,23 @@ def row_lengths(
     text_tokens: int = 1,
     compiled: Collection[int] = (),
 ) -> list[int]:
-    """Returns the length of the row of each text, so that the total time is the shortest.
+    """Returns the row length for each text that minimizes the total time.
 
     The time for a token grows with the length of its row: of 2 * (12 width^2 + 2 length *
     width) operations in a layer, the latter are attention's.
 
     Args:
         lengths: number of tokens of each text.
-        batch_size: rows that are computed at once, be they full or empty.
+        batch_size: rows that are computed at once, full or empty.
         width: of the encoder.
-        text_tokens: a row has at most one text for so many of its tokens.
+        text_tokens: a row has at most one text per this many tokens.
         compiled: row lengths that are compiled already.
     """
     if not lengths:
         return []
     ordered = sorted(lengths)
     candidates = _candidates(ordered[-1], compiled)
-    # Of the shortest texts, so many fit in each candidate.
+    # Number of texts, from the shortest, that fit in a row of each candidate length.
     ends = [0, *(bisect.bisect_right(ordered, candidate) for candidate in candidates)]
     costs, starts = [0.0], [0]  # of the texts up to a candidate, and where its group starts
     for end, candidate in enumerate(candidates, start=1):

@@ -12,7 +12,7 @@ from electra_tf.inference.scoring.scorer import Scorer, TextScore, attention_mas
 from electra_tf.model.layers import Linear
 from electra_tf.pretraining_model import PretrainingModel
 
-# The last layer computes one state for so many tokens of a row.
+# The last layer computes one state per this many tokens of a row.
 _TEXT_TOKENS = 8
 
 

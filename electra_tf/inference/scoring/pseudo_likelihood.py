@@ -82,7 +82,7 @@ def create_scorer(
     Args:
         model, batch_size, num_cores: as for `Scorer`.
         method: one of `METHODS`.
-        num_candidates: also predict every token, among so many candidates; 0 predicts none.
+        num_candidates: also predict every token, among this many candidates; 0 predicts none.
 
     Raises:
         UserError: there is no such method, the model does not support it, or it predicts no

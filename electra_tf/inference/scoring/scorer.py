@@ -93,11 +93,11 @@ class Scorer(abc.ABC):
     def _batches(
         self, lengths: Sequence[int], text_tokens: int = 1
     ) -> Iterator[tuple[list[list[int]], int]]:
-        """Yields batches of rows, and the length of these.
+        """Yields batches of rows, and the row length of each.
 
         Args:
             lengths: of the texts.
-            text_tokens: a row has at most one text for so many of its tokens.
+            text_tokens: a row has at most one text per this many tokens.
 
         Yields:
             The indices of the texts of each row, and the number of tokens of a row.

@@ -36,8 +36,8 @@ _HANGUL = re.compile("[\uac00-\ud7a3]")
 _ONE_MORE = " a"
 # Settings of an export that limit how many tokens of a text it reads.
 _LENGTHS = ("max_seq_length", "max_query_length")
-# Texts that are truncated, by kind; of others, all of them. Contexts are divided into windows,
-# and words that are not read have no tag.
+# The inputs that can be truncated, by kind; all inputs, for other kinds. Contexts are divided
+# into windows, and words that are not read have no tag.
 _TRUNCATED = {"qa": ("question",), "tagging": ()}
 # Tokens of a text that no model reads as a whole.
 _LONGER_THAN_MODELS = 20_000
@@ -241,7 +241,7 @@ class TaskModel:
         lists: Mapping[str, list[str]],
         outputs: Mapping[str, np.ndarray],
     ) -> list[str]:
-        """Returns the names of the texts of which a longer one would have the same outputs."""
+        """Returns the names of the texts that fill or exceed what the model reads of them."""
         most = sum(_most_tokens(text) for text in texts.values())
         if self._limit is None or most < self._limit:
             return []
@@ -254,7 +254,7 @@ class TaskModel:
 
 
 def _most_tokens(text: str) -> int:
-    """Returns how many tokens a text may have: one for each character that is no space."""
+    """Returns the most tokens a text can have: one per character, without spaces."""
     return sum(map(len, text.split())) + 2 * len(_HANGUL.findall(text))
 
 

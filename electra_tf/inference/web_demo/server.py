@@ -54,10 +54,10 @@ class PageServer(ThreadedWSGIServer):
 
     @contextlib.contextmanager
     def accepting(self) -> Iterator[threading.Event]:
-        """Accepts connections until the end of the `with`; yields what says that none are.
+        """Accepts connections until the end of the `with`; yields an event, set once it stops.
 
-        Not in this thread, where a signal whose handler raises would close the connection that
-        is being accepted, and its request would get no answer.
+        It does so in another thread: here, a signal whose handler raises would close the
+        connection that is being accepted, and its request would get no answer.
         """
         ended = threading.Event()
         errors: list[Exception] = []
@@ -109,7 +109,7 @@ class PageServer(ThreadedWSGIServer):
 class _Handler(WSGIRequestHandler):
     """Handles one request, whose sender has `timeout` seconds in all.
 
-    The timeout of the socket alone is one of each read, however little it brings.
+    A socket's timeout would apply to each read, however few bytes it returns.
     """
 
     timeout: float
@@ -135,7 +135,7 @@ class _Handler(WSGIRequestHandler):
 
 
 class _Input(io.RawIOBase):
-    """What a client sends; it ends at a timeout, or when the client closes the connection.
+    """The bytes that a client sends, until a timeout or the client's end of the connection.
 
     Werkzeug reads on after its answer. Errors of a socket's own file leave an open file then,
     until the garbage is collected, and some a traceback in the log.

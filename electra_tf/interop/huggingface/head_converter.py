@@ -17,7 +17,7 @@ KERNEL, BIAS = "dense/kernel", "dense/bias"
 class HuggingFaceHead(NamedTuple):
     """Class of a head, its tensors, entries of `config.json`, and notes.
 
-    `lost` are settings of the task that do not apply to what is written.
+    `lost` names settings of the task that the written head does not have.
     """
 
     architecture: str

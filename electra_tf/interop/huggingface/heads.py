@@ -24,8 +24,8 @@ from electra_tf.interop.huggingface.token_heads import AnswerHeadConverter, Toke
 from electra_tf.interop.model_checkpoint import TASK_SCOPE, TaskDescription
 from electra_tf.util.errors import UserError
 
-# By kind of task. A head is of the first that takes its tensors: those of multiple choice can
-# have the names of tagging's.
+# Converters by kind of task, in the order in which they are tried: tensors of multiple choice
+# can have the names of tagging's.
 HEADS: dict[str, HeadConverter] = {
     "classification": SequenceHeadConverter(ONE_LABEL),
     "multilabel": SequenceHeadConverter(SEVERAL_LABELS),
@@ -34,9 +34,9 @@ HEADS: dict[str, HeadConverter] = {
     "tagging": TokenHeadConverter(),
     "qa": AnswerHeadConverter(),
 }
-# Entry of `config.json` with what describes a task here and has no counterpart there.
+# Entry of `config.json` for settings of a task that have no counterpart there.
 SETTINGS = "electra_tf"
-# What models without this entry do not tell, by kind of task.
+# What a model without this entry leaves unknown, by kind of task.
 _UNKNOWN = {
     "classification": "whether texts are pairs is unknown: single texts are assumed",
     "multilabel": "whether texts are pairs is unknown: single texts are assumed",

@@ -34,8 +34,8 @@ _STORAGES = {
     "BoolStorage": np.bool_,
 }
 _MEMO_CODES = ("PUT", "BINPUT", "LONG_BINPUT")
-# Tensors that are stored in another order, such as transposed ones, are copied: of the size of
-# the file, since each has a storage of its own, as a rule.
+# Tensors stored in another order, such as transposed ones, are copied; as a rule each has its
+# own storage, so the copies are at most as large as the file.
 _MAX_COPIES = 8
 _HOW_TO_CONVERT = (
     'Convert it with PyTorch: python -c "import torch; from safetensors.torch import '
@@ -118,8 +118,7 @@ def _check_stored(archive: zipfile.ZipFile, member: str, path: str) -> None:
 def _check_sizes(content: bytes) -> None:
     """Raises ValueError for a pickle that would take much more memory than it has bytes.
 
-    The unpickler makes room for every number of a memo up to the largest one, and for an array
-    before it reads it.
+    The unpickler allocates its memo up to the largest index, and each array before reading it.
     """
     for code, argument, _ in pickletools.genops(content):
         if code.name in _MEMO_CODES and argument > len(content):

@@ -32,7 +32,8 @@ SPECIAL_TOKENS_FILE = "special_tokens_map.json"
 _BERT_CLASSES = ("ElectraTokenizer", "BertTokenizer")
 _FILE_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
 _PRE_TOKENIZER = "BertPreTokenizer"
-# Their names of the special tokens that inputs can have; what is padded is masked.
+# Their names of the special tokens that inputs can have; padding is masked, so [PAD] may
+# differ.
 _SPECIAL = {"unk_token": UNK, "cls_token": CLS, "sep_token": SEP, "mask_token": MASK}
 _TOKENS_SHOWN = 5
 

@@ -29,8 +29,8 @@ BEST_FOLDER = "best"
 class BestCheckpoint:
     """Tracks the best value of a metric (higher is better), across restarts.
 
-    A value that is not finite is never the best one. Evaluations after the step that a run
-    resumes from are made again; the weights of the best one stay, since they were evaluated.
+    A value that is not finite is never the best one. A resumed run repeats the evaluations
+    after its step, but keeps the weights of the best one even if that is later.
 
     Args:
         directory: folder of `best.json` and of the weights.
@@ -62,7 +62,7 @@ class BestCheckpoint:
         self._is_chief = workers.is_chief
         self._current_step = step
         self._keeps_weights = keeps_weights
-        # Only the best one is kept, but until another has been recorded.
+        # `update` removes the previous best only once the new one is recorded.
         self._checkpoints = CheckpointDirectory(
             directory, model, step, keep_checkpoint_max=0, workers=workers
         )
@@ -72,7 +72,7 @@ class BestCheckpoint:
 
     @property
     def evaluations_since_best(self) -> int:
-        """Number of evaluations after the best one; all, as long as none was finite."""
+        """Number of evaluations after the best one; of all, if none was finite."""
         best = -1 if self.step is None else self.step
         return sum(step > best for step in self._evaluations)
 

@@ -22,7 +22,7 @@ _MARK_BITS = 48
 def lock_model_dir(folder: str, flags: str, workers: Workers) -> Iterator[None]:
     """Locks a model folder against other training programs, by a file next to it.
 
-    The operating system releases the lock when the program ends, in whatever way; the file
+    The operating system releases the lock when the program ends, however it does; the file
     remains. Remote folders (`gs://…`) are not locked.
 
     Args:
@@ -64,8 +64,8 @@ def lock_model_dir(folder: str, flags: str, workers: Workers) -> Iterator[None]:
 def kept_from_training(folder: str, flag: str) -> Iterator[None]:
     """Keeps training programs from a folder that another kind of program writes.
 
-    Only the lock of an earlier training is used, none is made. Fine-tuning has one for
-    `--model_dir`, not for the folders of its runs, such as `MODEL_DIR_1`.
+    It uses the lock file of an earlier training, and creates none. Fine-tuning locks
+    `--model_dir`, not the folders of its trials, such as `MODEL_DIR_1`.
 
     Args:
         folder: the folder; need not exist.

@@ -1,4 +1,4 @@
-"""Trains into a folder of this machine that is copied to a remote file system.
+"""Training in a remote folder: a local folder, copied to the remote file system.
 
 Remote file systems (`gs://…`) have neither locks nor atomic renames of folders. So a run writes
 to a local folder, and what it has finished is copied: the data of a checkpoint, then its index,

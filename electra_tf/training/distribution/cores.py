@@ -21,7 +21,7 @@ _TRAINING_PARTS = 2
 _MAX_HIDDEN_SIZE = 512
 # Variables of TensorFlow: threads of an operation, and operations at once.
 _INTRAOP_THREADS, _INTEROP_THREADS = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"
-# Threads of an operation that this module has set in this process, not its caller.
+# Threads per operation, if this module has set them in this process.
 _own_limits: set[int] = set()
 
 

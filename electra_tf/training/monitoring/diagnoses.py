@@ -1,6 +1,6 @@
-"""The diagnoses: each judges the logged records of a run, those after its warm-up.
+"""The diagnoses: each judges the log records of a run after its warm-up.
 
-It needs the last few records to agree, and names the step since which they do.
+A diagnosis needs the last few records to agree, and names the step since which they have.
 """
 
 import dataclasses
@@ -15,8 +15,8 @@ from electra_tf.training.variable_groups import GRADIENT_NORM, UPDATE_RATIO
 
 # Number of consecutive training records that must agree on a diagnosis.
 RECORDS = 3
-# Shares of the run before which the generator, the discriminator's recall and its AUC are
-# not judged: in the first steps of a healthy run, all of them look like this.
+# Shares of a run before which generator, discriminator recall and AUC are not judged: early in
+# a healthy run, they look like failures.
 _GENERATOR_FROM, _RECALL_FROM, _AUC_FROM = 0.25, 0.25, 0.5
 # A low AUC is judged later still: some discriminators learn suddenly, late.
 _LOW_AUC_FROM = 0.75

@@ -1,4 +1,4 @@
-"""Files of a run that reports read: its log, and what it ran on.
+"""The files of a run that reports read: its log, and a description of its environment.
 
 No TensorFlow is imported here.
 """
@@ -23,7 +23,7 @@ SENTENCES_FILE = "sentences.jsonl"
 RUN_INFO_FILE = "run_info.json"
 # Keys of the file.
 ENVIRONMENT, DATA_STATISTICS = "environment", "data"
-# In the environment: into how many parts a batch is divided, which dropout depends on.
+# Key in the environment: the number of parts of a batch, which dropout depends on.
 PARTS = "parts of a batch"
 # Statistics of the data.
 STATISTICS = ("unigram_accuracy", "unknown_share")
@@ -41,7 +41,7 @@ def write_run_info(
     data: Mapping[str, float] | None = None,
     num_parts: int | None = None,
 ) -> None:
-    """Writes what a run runs on, and statistics of its data.
+    """Writes the environment of a run, and statistics of its data.
 
     Args:
         model_dir: folder of the run.

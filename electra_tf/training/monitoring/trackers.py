@@ -19,7 +19,7 @@ from electra_tf.util.files import read_json, read_object, to_json, write_atomica
 # name of the folder, which a copy of it does not have, and a digest of the settings.
 IDS_FILE = "trackers.json"
 PROJECTS, FOLDER, SETTINGS = "projects", "folder", "settings"
-# Number of values whose logging a tracker confirms at the end.
+# Number of last values that MLflow must confirm at the end.
 _MAX_PENDING = 1000
 # In names of MLflow, which allows few others.
 _NOT_IN_MLFLOW = re.compile(r"[^\w.:\- ]")
@@ -190,7 +190,7 @@ class MlflowTracker:
         else:
             self._client.update_run(run_id, status="RUNNING")
         self.run_id: str = run_id
-        # The last values, of which MLflow raises errors only when it is asked.
+        # The last values: MLflow raises errors only when they are waited for.
         self._pending: collections.deque[Any] = collections.deque(maxlen=_MAX_PENDING)
 
     def log(self, step: int, values: Mapping[str, float]) -> None:

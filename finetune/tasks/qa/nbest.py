@@ -216,7 +216,7 @@ def _with_probabilities(nbest: Mapping[str, tuple[float, float]]) -> tuple[Answe
 
 
 class PlacedText:
-    """Cuts predictions out of contexts, character by character.
+    """Cuts predicted answers out of contexts, to the character.
 
     Args:
         tokenizer: tokenizer of the model.
