@@ -96,7 +96,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
             f"--model_name={given['model_name']} alone counts no run: pass --recipe, or "
             "settings such as --model_size"
         )
-    with _here(place) as place:
+    with _local_place(place) as place:
         runs = [_count_recipe(path, name, place) for path, name in _named(recipes)]
         if set(given) - set(_PLACE):
             name = place["model_name"] or _UNNAMED
@@ -110,7 +110,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
 
 
 @contextlib.contextmanager
-def _here(place: dict[str, str | None]) -> Iterator[dict[str, str | None]]:
+def _local_place(place: dict[str, str | None]) -> Iterator[dict[str, str | None]]:
     """Yields data_dir and model_name, with a copy of the description of a remote model."""
     data_dir, name = place["data_dir"], place["model_name"]
     if not is_remote(data_dir):

@@ -157,9 +157,8 @@ def _train(
         {name: settings.get(name) for name in (DATA, VOCABULARY, WORDS, HELD_OUT)}
     )
     start = _load_start(config, vocabulary, records, settings, context, print_fn)
-    model, optimizer, step, checkpoints = start[:4]
-    first_step = int(step.numpy())
-    describe_run(config, model, vocabulary, records, eval_records, context, print_fn)
+    first_step = int(start.step.numpy())
+    describe_run(config, start.model, vocabulary, records, eval_records, context, print_fn)
     _describe_start(config, start, records, context, print_fn)
     if workers.is_chief:
         warn_of_other_held_out(start.changes, first_step)
@@ -174,15 +173,15 @@ def _train(
         return {}
     statistics = _statistics(config, vocabulary, records, start)
     origin = kept_origin(config) if start.resumed else {}
-    checkpoints.write_description({**settings, **origin}, vocabulary.path)
+    start.checkpoints.write_description({**settings, **origin}, vocabulary.path)
     log = open_log(config, settings, statistics, first_step, context)
     log.settings(first_step, [each for each in start.changes if each.influence != NOTHING])
     phases = PretrainingPhases(
         config,
         vocabulary,
-        model,
-        optimizer,
-        step,
+        start.model,
+        start.optimizer,
+        start.step,
         records,
         eval_records,
         context.strategy,
@@ -192,7 +191,7 @@ def _train(
     )
     result = run_loop(
         phases.segments(),
-        step=step,
+        step=start.step,
         num_train_steps=config.num_train_steps,
         intervals=Intervals(
             host_loop=config.iterations_per_loop,
@@ -200,14 +199,14 @@ def _train(
             save=config.save_checkpoints_steps,
             evaluate=config.save_checkpoints_steps,
         ),
-        checkpoints=checkpoints,
+        checkpoints=start.checkpoints,
         log=log,
         preemption=context.preemption,
-        summarize=partial(training_values, optimizer=optimizer),
+        summarize=partial(training_values, optimizer=start.optimizer),
         diverged=partial(_non_finite_error, skipping=config.on_nonfinite == SKIP),
         evaluate=phases.evaluate if eval_records is not None else None,
     )
-    _describe_outputs(checkpoints, log, print_fn)
+    _describe_outputs(start.checkpoints, log, print_fn)
     return result.values
 
 
@@ -342,12 +341,7 @@ def evaluate(
     # Checked first: for another model, length and vocabulary would fail with misleading errors.
     check_recorded_model(config, shapes=True)
     vocabulary = load_checked_vocabulary(config)
-    results = ("results_txt", "results_json", "results_pkl")
-    check_distinct({f"--{name}": getattr(config, name) or None for name in results})
-    for name in results:
-        if path := getattr(config, name):
-            check_output_file(path, f"--{name}")
-            check_not_input(path, f"--{name}", {"--vocab_file": vocabulary.path})
+    _check_results_files(config, vocabulary)
     hidden_size = discriminator_config(config).hidden_size
     with open_context(config, ["eval_batch_size"], hidden_size) as context:
         records.check(vocabulary, tokenizer_of(config, vocabulary), [config.max_seq_length])
@@ -388,6 +382,16 @@ def evaluate(
             for path in written:
                 print_fn(f"Results:     {path}")
     return values
+
+
+def _check_results_files(config: PretrainingConfig, vocabulary: Vocabulary) -> None:
+    """Raises UserError if results cannot be written, or would replace a file that is read."""
+    names = ("results_txt", "results_json", "results_pkl")
+    check_distinct({f"--{name}": getattr(config, name) or None for name in names})
+    for name in names:
+        if path := getattr(config, name):
+            check_output_file(path, f"--{name}")
+            check_not_input(path, f"--{name}", {"--vocab_file": vocabulary.path})
 
 
 def _non_finite_error(
