@@ -67,7 +67,7 @@ def warn_of_other_tokenizer(
 ) -> None:
     """Warns of flags that contradict what a checkpoint records of its tokenizer.
 
-    Of a Hugging Face folder whose vocabulary is used, `tokenizer_settings` does.
+    For the vocabulary of a Hugging Face folder, `tokenizer_settings` gives this warning.
     """
     vocab_file = given.get("vocab_file") or saved.get("vocab_file") or ""
     is_of_source = os.path.dirname(os.path.abspath(vocab_file)) == os.path.abspath(source)

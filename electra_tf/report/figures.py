@@ -32,9 +32,9 @@ _FIRST = (
     "disc_accuracy",
 )
 _REFERENCE_COLOR = "#8f959c"
-# Values a curve has at most; of longer logs every n-th record is drawn.
+# Maximum number of values of a curve; of longer logs, every n-th record is drawn.
 MAX_POINTS = 2000
-# Of more labels, the cells of a confusion matrix would take megabytes.
+# With more labels, a confusion matrix would take megabytes.
 MAX_LABELS = 200
 _MAX_LABELS_WITH_COUNTS = 30
 

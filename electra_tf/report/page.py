@@ -141,7 +141,7 @@ def _health(runs: Sequence[ReportRun]) -> str:
 
 
 def _unjudged(run: ReportRun) -> str:
-    """Returns why most diagnoses say nothing about some logs of a run."""
+    """Returns why most diagnoses do not judge some logs of a run."""
     names = f" of {', '.join(run.unjudged)}" if any(run.unjudged) else ""
     return (
         f"Too few records{names} for most diagnoses, which need {RECORDS} after the warm-up "

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# Evaluations that the page holds at most.
+# Maximum number of evaluations on the page.
 _MAX_EVALUATIONS = 40
 
 

@@ -58,7 +58,7 @@ class BuildResult(NamedTuple):
 
 
 def merge_results(first: BuildResult, second: BuildResult) -> BuildResult:
-    """Returns the outcome of the units of both; the order makes no difference."""
+    """Returns the combined outcome of the units of both, in any order."""
     held_out = first.held_out or second.held_out
     if first.held_out and second.held_out:
         held_out = merge_results(first.held_out, second.held_out)

@@ -1,4 +1,4 @@
-"""Finds documents that are nearly the same: MinHash signatures and an LSH index (`datasketch`).
+"""Finds near-duplicate documents by MinHash signatures and an LSH index (`datasketch`).
 
 Documents are compared as sets of shingles, which are runs of consecutive words, by the
 Jaccard similarity of the sets, as Lee et al. (ACL 2022) do to deduplicate training data.
@@ -24,7 +24,7 @@ PERMUTATIONS_FLAG = "--near_duplicate_permutations"
 # Kana and ideographs are words of their own: they are written without spaces.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)  # six times as fast as others
-# Of shingles and signatures: far longer than any that is of use, and fits in memory.
+# Maximum length of shingles and signatures: far above useful ones, and fits in memory.
 _MAX_LENGTH = 1 << 16
 _SCHEME = "affine32"
 _RECALL = 0.95

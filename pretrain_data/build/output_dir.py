@@ -47,7 +47,7 @@ def lock_output_dir(output_dir: AnyPath, flag: str) -> Iterator[None]:
     """Locks an output folder against other builds, by a file next to it; not a remote one.
 
     If files cannot be made there, such as next to a mounted volume, the file is inside. The
-    operating system releases the lock when the program ends, in whatever way.
+    operating system releases the lock when the program ends, however it does.
 
     Raises:
         UserError: another build holds the lock, or the file cannot be written.

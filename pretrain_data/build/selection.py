@@ -1,9 +1,9 @@
 """Which documents are trained on, held out, or left out as duplicates.
 
-A first pass hashes the documents of all units; the fates follow from the hashes, so a document
-has the same one whatever the number of processes. A hash covers the lines of the
-document that are not blank, without what only the format of a text file adds: a byte order
-mark, and the CR of CR LF. Near duplicates are found by signatures of the same pass.
+A first pass hashes the documents of all units. The hashes determine the fates, so a document
+has the same fate with any number of processes. A hash covers the non-blank lines of the
+document, without the byte order mark and the CR of CR LF that text files may have. Near
+duplicates are found by signatures of the same pass.
 """
 
 import codecs

@@ -13,7 +13,7 @@ from electra_tf.util.errors import UserError, nearest_name_hint
 from electra_tf.util.paths import convert_paths
 
 SAVED_MODEL = "saved_model"
-# Of all other formats.
+# Precision of all formats but SavedModel.
 FLOAT32 = "float32"
 # Format to the "module:function" (servable, directory, model_name) that writes it. A new format
 # is a file and a line here.

@@ -65,14 +65,14 @@ from electra_tf.util.files import to_json, write_atomically
 PRETRAINING_CLASS = "ElectraForPreTraining"
 MASKED_LM_CLASS = "ElectraForMaskedLM"
 _PAIR_FOLDERS = DISCRIMINATOR_FOLDER, GENERATOR_FOLDER = "discriminator", "generator"
-# What makes a folder a pair.
+# Files that make a folder a pair of models.
 PAIR = tuple(os.path.join(folder, CONFIG_FILE) for folder in _PAIR_FOLDERS)
-# Beside the generator, of an encoder without the discriminator's head.
+# Folder beside the generator's, for an encoder without the discriminator's head.
 ENCODER_FOLDER = "encoder"
 EMBEDDINGS = "electra/embeddings/"
 # Types of weights. Other numbers stand for weights only together with scales or a table.
 _WEIGHT_TYPES = ("float16", "bfloat16", "float32", "float64")
-# A tensor of every model.
+# A tensor that every model has.
 _TABLE = "electra.embeddings.word_embeddings.weight"
 # Saved by PyTorch besides weights: position ids, which are constants.
 _BUFFERS = ("electra.embeddings.position_ids", "electra.embeddings.token_type_ids")

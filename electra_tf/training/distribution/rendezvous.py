@@ -166,10 +166,10 @@ def _missing(ours: Report, present: Collection[int]) -> str:
 
 
 class AnotherChief:
-    """Looks for a chief at the first address that is another process than this one.
+    """Detects another process that answers as the chief at the first address.
 
-    A second worker with index 0, on another host, would otherwise wait in vain: the others
-    report to the host of the first address.
+    A second worker with index 0 on another host would otherwise wait in vain: the others report
+    to the host of the first address.
     """
 
     def __init__(self, ours: Report) -> None:

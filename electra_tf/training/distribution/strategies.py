@@ -32,7 +32,7 @@ from electra_tf.util.untuned_datasets import untuned, untuned_devices
 _SETTINGS_OF_ONE_WORKER = ("task_index", "workers", "worker_timeout", "device", "num_gpus")
 # Timeout for a worker that hangs: longer than any compilation or evaluation.
 _COLLECTIVE_TIMEOUT_SECONDS = 3600
-# There if the driver of an NVIDIA GPU is loaded.
+# Exists if the driver of an NVIDIA GPU is loaded.
 _NVIDIA_DEVICE = pathlib.Path("/dev/nvidia0")
 
 

@@ -1,4 +1,4 @@
-"""What the workers report to the chief when they meet, and whether it fits together."""
+"""What the workers report to the chief at start-up, and the check that it agrees."""
 
 import json
 import socket

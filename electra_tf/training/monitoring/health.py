@@ -53,7 +53,7 @@ def facts_of(
             num_warmup_steps=int(share * steps),
             warmup_flag="--warmup_proportion",
         )
-    # One encoder for both has one size.
+    # If both are one encoder, the flags of the generator's size have no effect.
     shares_all = hyperparameters.get("embedding_sharing") == SHARE_ALL
     return RunFacts(
         num_train_steps=steps,
@@ -71,7 +71,7 @@ def facts_of(
 
 
 def _lowest_masking_rate(hyperparameters: Mapping[str, Any]) -> float | None:
-    """Returns the share of tokens that are masked at least, by schedule and limit."""
+    """Returns the lowest share of masked tokens, by the schedule and the limit of predictions."""
     rates = [hyperparameters.get(name) for name in ("mask_prob", "mask_prob_end")]
     rates = [rate for rate in rates if rate]
     limit = hyperparameters.get("max_predictions_per_seq")
@@ -89,7 +89,7 @@ def diagnose(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> list[Diag
         for diagnosis in (unknown_words, few_replaced_tokens, unigram_generator)
     ]
     detection = () if facts.has_energies else (always_original, auc_at_chance, low_auc)
-    # Of these, the worst alone.
+    # Only the worst of these is reported.
     judged = (each(training, facts) for each in detection)
     found.append(next((each for each in judged if each is not None), None))
     evaluations = [record for record in records if record.get("kind") == "eval"]

@@ -37,7 +37,7 @@ from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import make_folders, write_atomically
 
 TENSORBOARD_DIR = "tensorboard"
-# What TensorBoard would take for formatting of a text, such as the ## of a piece.
+# Characters that TensorBoard would take for Markdown, such as the ## of a piece.
 _MARKDOWN = re.compile(r"[\\`*_{}\[\]()#+\-.!>]")
 
 # Console columns: name in the log, label, format.

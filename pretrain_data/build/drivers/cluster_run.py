@@ -35,9 +35,9 @@ RUNNER_FLAG = "--runner"
 OPTIONS_FLAG = "--pipeline_options"
 RUNNERS = ("DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner")
 _DIRECT = RUNNERS[0]
-# Part of Beam's message where it cannot download the one of Flink or Spark.
+# Part of Beam's message if it cannot download the job server of Flink or Spark.
 _JOB_SERVER = "job server jar"
-# Before what it says of options that are missing or contradict each other.
+# Beam's message on options that are missing or contradict each other.
 _INVALID_OPTIONS = re.compile(r"Pipeline has validations? errors:(.*)", re.DOTALL)
 _UNITS_FILE, _RESULT_FILE = "units", "result"
 # The last line of the traceback of a worker, with what Beam adds to it.

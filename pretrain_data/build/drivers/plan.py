@@ -1,4 +1,4 @@
-"""What is to be built, for those who drive a build: processes, or a cluster."""
+"""What a build is to make; drivers (local processes, or a cluster) carry it out."""
 
 import dataclasses
 import pathlib
