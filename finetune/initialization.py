@@ -81,7 +81,7 @@ def pretrained_positions(config: FinetuningConfig) -> int | None:
     return 1 + (trained - 1) * (positions - 1) // (before - 1)
 
 
-def load_pretrained(
+def load_pretrained_encoder(
     config: FinetuningConfig, path: str, encoder: Encoder, print_fn: Callable[[str], None]
 ) -> str:
     """Loads the encoder that training starts from; returns its SHA-256 in the checkpoint.

@@ -26,7 +26,7 @@ from electra_tf.util.errors import UserError
 from finetune.config.defaults import task_defaults
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.saved_settings import (
-    run_settings,
+    serving_settings,
     split_settings,
     warn_of_unfinished,
 )
@@ -105,7 +105,7 @@ class FinetuningFamily(NativeFamily):
                 f"The kind of the task {name!r} of the model is {saved!r:.40}, none of "
                 f"{', '.join(kinds)}"
             )
-        settings = {**task.settings, **run_settings(kinds[saved], hyperparameters)}
+        settings = {**task.settings, **serving_settings(kinds[saved], hyperparameters)}
         return dataclasses.replace(task, settings=settings)
 
     def hyperparameters(self, checkpoint: ModelCheckpoint) -> dict[str, Any] | None:

@@ -43,7 +43,7 @@ from finetune.initialization import (
     find_checkpoint,
     initial_digest,
     load_encoder_and_heads,
-    load_pretrained,
+    load_pretrained_encoder,
 )
 from finetune.model import MEAN, FinetuningModel
 from finetune.optimizer import compile_steps
@@ -122,7 +122,7 @@ class Trainer:
         prefix = find_checkpoint(self._config)
         if prefix is not None:
             print_fn = discard if self._loaded_before else self._print_fn
-            self.pretrained_digest = load_pretrained(
+            self.pretrained_digest = load_pretrained_encoder(
                 self._config, prefix, self.model.electra, print_fn
             )
         elif not self._loaded_before:

@@ -57,7 +57,7 @@ def probe(given: dict, task_name: str) -> float:
     from benchmarks.task_rows import load_task
     from electra_tf.model.encoder import Encoder
     from finetune.config.finetuning import FinetuningConfig
-    from finetune.initialization import find_checkpoint, load_pretrained
+    from finetune.initialization import find_checkpoint, load_pretrained_encoder
     from finetune.tasks.base import TRAIN
 
     config = FinetuningConfig.create(**given, task_names=(task_name,))
@@ -65,7 +65,7 @@ def probe(given: dict, task_name: str) -> float:
     encoder = Encoder(config.encoder)
     checkpoint = find_checkpoint(config)
     if checkpoint:
-        load_pretrained(config, checkpoint, encoder, lambda line: None)
+        load_pretrained_encoder(config, checkpoint, encoder, lambda line: None)
     task, data, dev = load_task(config)
     train = data.get(task, TRAIN, is_training=False)
     is_tagging = task.kind.name == "tagging"

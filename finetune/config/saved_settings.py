@@ -21,7 +21,7 @@ _LENGTH = "max_seq_length"
 _ANY_NUMBER = ("window_stride", "qa_na_threshold")
 
 
-def run_settings(kind: TaskKind, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
+def serving_settings(kind: TaskKind, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the hyperparameters of a run that the answers of a task depend on."""
     return {name: hyperparameters[name] for name in kind.serving if name in hyperparameters}
 

@@ -233,7 +233,7 @@ def _read_jsonl(
     for line, content in enumerate(split_lines(path, text), start=1):
         if not content.strip():
             continue
-        value = parse_json(content, f"{path}: line {line}")
+        value = parse_task_json(content, f"{path}: line {line}")
         if not isinstance(value, dict):
             raise UserError(f"{path}: line {line} must be a JSON object, not {brief(value)}")
         values = {}
@@ -252,7 +252,7 @@ def _read_jsonl(
         yield RawExample(path, line, values)
 
 
-def parse_json(content: str, where: str) -> Any:
+def parse_task_json(content: str, where: str) -> Any:
     r"""Returns a JSON value; lone surrogates (`\ud800`), which UTF-8 lacks, become U+FFFD.
 
     Args:

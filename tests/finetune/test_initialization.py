@@ -16,7 +16,7 @@ from finetune.initialization import (
     check_not_own_model,
     find_checkpoint,
     initial_digest,
-    load_pretrained,
+    load_pretrained_encoder,
 )
 
 
@@ -72,7 +72,7 @@ def test_positions_are_interpolated_if_told(pretrained, tmp_path):
     encoder = build_encoder(config)
     lines = []
     path = find_checkpoint(config)
-    digest = load_pretrained(config, path, encoder, lines.append)
+    digest = load_pretrained_encoder(config, path, encoder, lines.append)
     assert lines[0] == "Position embeddings: 16, interpolated to 31"
     table = pretrained.electra.embeddings.position_embeddings.numpy()
     stretched = encoder.embeddings.position_embeddings.numpy()
@@ -80,7 +80,7 @@ def test_positions_are_interpolated_if_told(pretrained, tmp_path):
     np.testing.assert_array_equal(stretched[::2], table)
     np.testing.assert_allclose(stretched[1::2], (table[:-1] + table[1:]) / 2, rtol=1e-6)
     own = finetuning_config(tmp_path)
-    assert load_pretrained(own, path, build_encoder(own), lines.append) == digest
+    assert load_pretrained_encoder(own, path, build_encoder(own), lines.append) == digest
     assert digest == initial_digest(path)
 
 

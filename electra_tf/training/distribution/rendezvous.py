@@ -52,14 +52,14 @@ def wait_for_workers(
             indices, addresses or settings do not match.
         WorkerLostError: not all workers started in time.
     """
-    patience = Deadline(cluster, timeout)
+    deadline = Deadline(cluster, timeout)
     plain = json.loads(json.dumps(dict(settings or {}), default=str))
     ours = Report(cluster.task_index, list(cluster.workers), plain, uuid.uuid4().hex)
     with _listen(cluster) as server:
         if cluster.task_index == 0 and len(cluster.workers) > 1:
-            _gather(server, ours, patience)
+            _gather(server, ours, deadline)
     if cluster.task_index > 0:
-        _report(ours, patience)
+        _report(ours, deadline)
 
 
 class Deadline:
@@ -101,7 +101,7 @@ def _listen(cluster: Cluster) -> socket.socket:
         ) from error
 
 
-def _gather(server: socket.socket, ours: Report, patience: Deadline) -> None:
+def _gather(server: socket.socket, ours: Report, deadline: Deadline) -> None:
     """The chief's side: waits for the report of every other worker, then releases them."""
     server.settimeout(_SECONDS_BETWEEN_TRIES)
     present: dict[int, socket.socket] = {}
@@ -110,14 +110,14 @@ def _gather(server: socket.socket, ours: Report, patience: Deadline) -> None:
         other_chief = stack.enter_context(AnotherChief(ours))
         try:
             while len(present) < len(ours.workers) - 1:
-                patience.check(_missing(ours, present))
+                deadline.check(_missing(ours, present))
                 other_chief.check()
                 try:
                     connection = stack.enter_context(server.accept()[0])
                 except TimeoutError:
                     present = {i: c for i, c in present.items() if not _has_closed(c)}
                     continue
-                seconds = min(_ANSWER_SECONDS, patience.seconds_left())
+                seconds = min(_ANSWER_SECONDS, deadline.seconds_left())
                 theirs = read_report(connection, seconds)
                 if theirs is None or theirs.process == ours.process:
                     connection.close()  # not a worker: perhaps a health check
@@ -131,7 +131,7 @@ def _gather(server: socket.socket, ours: Report, patience: Deadline) -> None:
             _send_all(present, refusal)
             missing = set(range(1, len(ours.workers))) - set(present)
             missing.discard(theirs.index if theirs else 0)
-            _refuse(server, refusal, missing, min(_REFUSAL_SECONDS, patience.seconds_left()))
+            _refuse(server, refusal, missing, min(_REFUSAL_SECONDS, deadline.seconds_left()))
             raise
         _send_all(present, f"{_GO}\n")
 
@@ -202,15 +202,15 @@ class AnotherChief:
                 self._done.wait(_SECONDS_BETWEEN_TRIES)
 
 
-def _report(ours: Report, patience: Deadline) -> None:
+def _report(ours: Report, deadline: Deadline) -> None:
     """The other workers' side: reports to the chief until it answers."""
 
     def waits() -> bool:
-        patience.check("the workers named by worker 0")
+        deadline.check("the workers named by worker 0")
         return False
 
     while True:
-        patience.check(f"worker 0 ({ours.workers[0]})")
+        deadline.check(f"worker 0 ({ours.workers[0]})")
         with contextlib.suppress(OSError):  # the chief has not started yet
             if _greet(ours, waits):
                 return

@@ -71,7 +71,7 @@ def facts_of(
 
 
 def _lowest_masking_rate(hyperparameters: Mapping[str, Any]) -> float | None:
-    """Returns the lowest share of masked tokens, by the schedule and the limit of predictions."""
+    """Returns the lowest share of masked tokens, by the schedule and the limit on them."""
     rates = [hyperparameters.get(name) for name in ("mask_prob", "mask_prob_end")]
     rates = [rate for rate in rates if rate]
     limit = hyperparameters.get("max_predictions_per_seq")

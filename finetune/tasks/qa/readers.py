@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from electra_tf.util.errors import UserError
-from finetune.data.file_readers import parse_json, read_text
+from finetune.data.file_readers import parse_task_json, read_text
 from finetune.tasks.qa.examples import Context, GivenAnswer, QuestionCollector
 
 MRQA_SUFFIXES = (".jsonl", ".jsonl.gz")
@@ -29,7 +29,7 @@ def read_questions(path: str, collector: QuestionCollector) -> None:
 
 
 def _read_squad(path: str, collector: QuestionCollector) -> None:
-    content = parse_json(read_text(path), path)
+    content = parse_task_json(read_text(path), path)
     for i, article in enumerate(_field(content, "data", list, path)):
         where = f"{path}: data[{i}]"
         for j, paragraph in enumerate(_field(article, "paragraphs", list, where)):
@@ -41,7 +41,7 @@ def _read_mrqa(path: str, collector: QuestionCollector) -> None:
         where = f"{path}: line {number}"
         if not line.strip():
             continue
-        paragraph = parse_json(line, where)
+        paragraph = parse_task_json(line, where)
         if isinstance(paragraph, dict) and "question" in paragraph and "qas" not in paragraph:
             raise UserError(
                 f'{where} lacks "qas", the questions of a context in the format of MRQA. If '
