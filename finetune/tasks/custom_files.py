@@ -347,6 +347,21 @@ class Labels:
             f'correct the line, or list all labels as "labels" in {spec.source}'
         )
 
+    def warn_of_untrained(self, used: Iterable[str], train_path: str) -> None:
+        """Warns of labels of the description that no example to train on has.
+
+        Args:
+            used: labels of the examples.
+            train_path: the train file.
+        """
+        missing = sorted(self._known - {*used}, key=self.names.index)
+        if self._train_path is None and missing:
+            listed = ", ".join(map(repr, missing[:10])) + (", ..." if missing[10:] else "")
+            warn_once(
+                f'{train_path}: no example has {listed} of the "labels" in '
+                f"{self._spec.source}, so the model does not learn to predict them"
+            )
+
 
 def refuse_single_label(
     labels: Sequence[str], train_path: str, of: str = "examples", role: str = "label"

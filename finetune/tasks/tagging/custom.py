@@ -87,6 +87,8 @@ class CustomTaggingSource(CustomSource):
                 f"{path}: no word is part of a span, so there is nothing to learn; is the "
                 'right column named in "columns"?'
             )
+        if self._spec.labels:
+            self._known.warn_of_untrained(names, path)
 
     def _strata(self, examples: Sequence[TaggingExample]) -> list[str | None]:
         return [None] * len(examples)

@@ -57,7 +57,7 @@ class LabelColumn(abc.ABC):
 
     @abc.abstractmethod
     def check_train(self, labels: Sequence[Label], path: str) -> None:
-        """Raises UserError if the labels of train have nothing to learn."""
+        """Raises UserError if the labels of train have nothing to learn; warns of others."""
 
     def strata(self, labels: Sequence[Label]) -> list[str | None]:
         """Returns the strata of train and a held-out dev; None for no stratification."""
@@ -88,6 +88,7 @@ class ClassLabels(LabelColumn):
     def check_train(self, labels: Sequence[Label], path: str) -> None:
         """Rejects a single label."""
         refuse_single_label(labels, path)
+        self._known.warn_of_untrained(labels, path)
 
     def strata(self, labels: Sequence[Label]) -> list[str | None]:
         """Returns the labels."""
@@ -121,6 +122,9 @@ class LabelSets(LabelColumn):
 
     def check_train(self, labels: Sequence[Label], path: str) -> None:
         """Rejects a file without any label."""
+        if not any(labels):
+            raise UserError(f"{path}: no example has a label, so there is nothing to learn")
+        self._known.warn_of_untrained((x for each in labels for x in each), path)
 
     @functools.cached_property
     def _known(self) -> Labels:

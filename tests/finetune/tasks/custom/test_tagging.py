@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.config.task_kinds import LEVELS, TAGGING
 from finetune.data.features import DataReport
@@ -73,6 +74,15 @@ def test_labels_of_spans_may_be_given_as_types_or_tags(make_task):
     trains = {name: text.replace("-X", "-S-Bahn") for name, text in files.items()}
     task = make_task(trains, "tagging", labels=["E-mail", "S-Bahn"])
     assert {label.partition("-")[2] for label in task.labels} == {"E-mail", "S-Bahn", ""}
+
+
+def test_listed_types_without_a_training_word_are_told(make_task, capsys):
+    warn_once.cache_clear()
+    for labels in (["PER", "LOC"], ["O", "B-LOC", "I-LOC", "B-PER"]):
+        load(make_task({"train.conll": SPANS}, "tagging", labels=labels), "train")
+    assert not capsys.readouterr().err
+    load(make_task({"train.conll": SPANS}, "tagging", labels=["PER", "ORG", "LOC"]), "train")
+    assert "train.conll: no example has 'ORG' of the \"labels\"" in capsys.readouterr().err
 
 
 def test_words_to_predict_need_no_tags(make_task, tmp_path):

@@ -209,6 +209,18 @@ def test_labels_of_the_description_keep_their_order(make_source):
         load(source, "train")
 
 
+@pytest.mark.parametrize("kind", ["classification", "multilabel"])
+def test_listed_labels_without_a_training_example_are_told(make_source, capsys, kind):
+    """A model may predict them nevertheless."""
+    warn_once.cache_clear()
+    files = {"train.tsv": tsv("one\tb", "two\tc", "three\tb")}
+    load(make_source(files, kind, labels=["c", "b"], dev_fraction=0), "train")
+    assert not capsys.readouterr().err
+    load(make_source(files, kind, labels=["d", "c", "b", "a"], dev_fraction=0), "train")
+    error = capsys.readouterr().err
+    assert "train.tsv: no example has 'd', 'a' of the \"labels\" in " in error
+
+
 def test_a_separator_that_separates_nothing_is_warned_of(make_source, capsys):
     files = {"train.tsv": tsv("one\ta;b", "two\tc")}
     assert make_source(files, kind="multilabel").labels.names == ("a;b", "c")
@@ -296,6 +308,11 @@ def test_errors_of_labels(make_source):
         load(make_source(same, labels=["x", "y"]), "train")
     with pytest.raises(UserError, match="no example has a label"):
         _ = make_source({"train.tsv": tsv("a\t", "b\t")}, kind="multilabel").labels.names
+    with pytest.raises(UserError, match="no example has a label"):
+        load(
+            make_source({"train.tsv": tsv("a\t")}, kind="multilabel", labels=["x", "y"]),
+            "train",
+        )
     with pytest.raises(UserError, match="too few examples to hold out"):
         load(make_source({"train.tsv": tsv("a\tx", "b\ty")}), "train")
 
