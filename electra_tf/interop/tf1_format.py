@@ -190,6 +190,11 @@ def _notes(description: ModelDescription) -> list[str]:
             "hidden_act gelu_tanh: the authors' code computes the exact GELU, so its outputs "
             "differ slightly"
         )
+    elif encoder.hidden_act != EncoderConfig.hidden_act:
+        notes.append(
+            f"hidden_act {encoder.hidden_act}: the authors' code computes GELU unless its "
+            "model_hparam_overrides name it"
+        )
     if description.do_lower_case and not description.strip_accents:
         notes.append(
             "strip_accents false: the authors' code strips accents from all lowercased text, "

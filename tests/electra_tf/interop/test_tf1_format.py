@@ -134,19 +134,21 @@ def test_another_checkpoint_of_tensorflow(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("model", "tokenizer", "noted"),
+    ("model", "tokenizer", "shape", "noted"),
     [
-        ("gelu_new", {}, ["layer_norm_epsilon 1e-05", "hidden_act gelu_tanh"]),
-        ("small/discriminator", {}, []),
-        ("small/discriminator", {"do_lower_case": True}, ["strip_accents false"]),
-        ("small/discriminator", {"do_lower_case": True, "strip_accents": True}, []),
+        ("gelu_new", {}, {}, ["layer_norm_epsilon 1e-05", "hidden_act gelu_tanh"]),
+        ("small/discriminator", {}, {}, []),
+        ("small/discriminator", {}, {"hidden_act": "relu"}, ["hidden_act relu"]),
+        ("small/discriminator", {"do_lower_case": True}, {}, ["strip_accents false"]),
+        ("small/discriminator", {"do_lower_case": True, "strip_accents": True}, {}, []),
     ],
 )
 def test_what_the_authors_code_computes_otherwise_is_reported(
-    tmp_path, model, tokenizer, noted
+    tmp_path, model, tokenizer, shape, noted
 ):
     checkpoint = read(HUGGINGFACE_DATA / model, "huggingface")
-    description = dataclasses.replace(checkpoint.description, **tokenizer)
+    encoder = dataclasses.replace(checkpoint.description.encoder, **shape)
+    description = dataclasses.replace(checkpoint.description, encoder=encoder, **tokenizer)
     checkpoint = dataclasses.replace(checkpoint, description=description)
     notes = TF1.write(checkpoint, str(tmp_path))
     assert [note.partition(":")[0] for note in notes] == noted
