@@ -14,6 +14,7 @@ import numpy as np
 from electra_tf.config.encoder import GELUS, EncoderConfig
 from electra_tf.config.trained_positions import untrained_positions_notes
 from electra_tf.interop.huggingface.format import PAIR
+from electra_tf.interop.huggingface.metadata import segment_notes
 from electra_tf.interop.model_checkpoint import (
     ENCODER_SCOPE,
     CheckpointFormat,
@@ -124,6 +125,7 @@ class KerasHubFormat(CheckpointFormat):
             notes=(
                 f"{', '.join(pooler)}: ELECTRA has no pooler",
                 note,
+                *segment_notes(description.encoder, "KerasHub"),
                 *_tokenizer_notes(path),
             ),
         )
@@ -192,6 +194,7 @@ def _notes(checkpoint: ModelCheckpoint) -> list[str]:
         )
     if encoder.attention_probs_dropout_prob != encoder.hidden_dropout_prob:
         notes.append("attention_probs_dropout_prob: KerasHub has one rate for all dropouts")
+    notes += segment_notes(encoder, "KerasHub")
     notes += untrained_positions_notes(
         checkpoint.description.hyperparameters, encoder.max_position_embeddings
     )

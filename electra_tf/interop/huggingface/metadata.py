@@ -91,13 +91,18 @@ def read_huggingface_description(folder: str) -> HuggingFaceDescription:
     return HuggingFaceDescription(config, description, notes)
 
 
-def segment_notes(encoder: EncoderConfig) -> list[str]:
-    """Returns a note if a second text, or tagging, has a segment that the model lacks."""
+def segment_notes(encoder: EncoderConfig, program: str = "transformers") -> list[str]:
+    """Returns a note if a second text, or tagging, has a segment that the model lacks.
+
+    Args:
+        encoder: of the model.
+        program: the one that has no embedding for it, either.
+    """
     if encoder.type_vocab_size > 1:
         return []
     return [
         "type_vocab_size 1: here, tokens of segment 1 (second texts, and those of tagging) get "
-        "no segment embedding; transformers fails for them"
+        f"no segment embedding; {program} fails for them"
     ]
 
 

@@ -106,6 +106,19 @@ def test_settings_that_the_tokenizer_here_lacks_are_reported(tmp_path, changes, 
     assert [note.startswith(noted) for note in added] == [True] * bool(noted)
 
 
+def test_a_missing_segment_is_reported_both_ways(tmp_path):
+    checkpoint = read(HUGGINGFACE_DATA / "small/discriminator", "huggingface")
+    encoder = dataclasses.replace(checkpoint.description.encoder, type_vocab_size=1)
+    name = "electra/embeddings/token_type_embeddings"
+    arrays = {**checkpoint.arrays, name: checkpoint.arrays[name][:1]}
+    description = dataclasses.replace(checkpoint.description, encoder=encoder)
+    checkpoint = dataclasses.replace(checkpoint, description=description, arrays=arrays)
+    written = KERASHUB.write(checkpoint, str(tmp_path))
+    for notes in (written, read(tmp_path, "kerashub").notes):
+        (note,) = (note for note in notes if note.startswith("type_vocab_size 1: here, tokens"))
+        assert note.endswith("; KerasHub fails for them")
+
+
 @pytest.mark.parametrize("activation", ["relu", "tanh", "linear"])
 def test_another_activation_is_refused(tmp_path, activation):
     checkpoint = read(HUGGINGFACE_DATA / "small/discriminator", "huggingface")
