@@ -23,7 +23,7 @@ class TaskServable(Servable, Generic[TaskT]):
     """
 
     def __init__(self, model: FinetuningModel, task: TaskT, max_seq_length: int) -> None:
-        super().__init__(task.tokenizer.tokenizer, max_seq_length, model.electra.linears)
+        super().__init__(task.tokenizer.tokenizer, max_seq_length, model.electra)
         self.task = task
         self._model = model
 

@@ -65,7 +65,7 @@ class DiscriminatorServable(_SingleText):
                 f"This model was pre-trained with --objective={model.config.objective} and has "
                 f"no discriminator: {_others(model)}"
             )
-        super().__init__(tokenizer, max_seq_length, model.electra.linears)
+        super().__init__(tokenizer, max_seq_length, model.electra)
         self._model = model
 
     def predict(self, inputs: EncoderInputs) -> ServedOutputs:
@@ -96,7 +96,7 @@ class GeneratorServable(_SingleText):
                 f"--generator_type={model.config.generator_type}, which cannot fill in masks: "
                 f"{_others(model)}"
             )
-        super().__init__(tokenizer, max_seq_length, model.generator.linears)
+        super().__init__(tokenizer, max_seq_length, model.generator)
         self._model = model
         self._top_k = min(top_k, self.vocabulary.size)
 
@@ -149,7 +149,7 @@ class EmbeddingsServable(_SingleText):
     """
 
     def __init__(self, encoder: Encoder, tokenizer: Tokenizer, max_seq_length: int) -> None:
-        super().__init__(tokenizer, max_seq_length, encoder.linears)
+        super().__init__(tokenizer, max_seq_length, encoder)
         self._encoder = encoder
 
     def predict(self, inputs: EncoderInputs) -> ServedOutputs:

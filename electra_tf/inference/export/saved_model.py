@@ -126,6 +126,8 @@ def trace_signatures(servable: Servable) -> dict[str, ConcreteFunction]:
         length = tf.shape(inputs.input_ids)[1]
         message = f"input_ids may have at most {servable.max_seq_length} tokens"
         tf.debugging.assert_less_equal(length, servable.max_seq_length, message=message)
+        _assert_below(features, "input_mask", 2)
+        _assert_below(features, "segment_ids", servable.num_segments)
         return servable.answer_tokens(inputs)
 
     texts = {
@@ -153,6 +155,13 @@ def _assert_equal(sizes: Sequence[tf.Tensor], names: Iterable[str], what: str) -
     for size in sizes[1:]:
         message = f"{', '.join(names)} must have the same {what}"
         tf.debugging.assert_equal(size, sizes[0], message=message)
+
+
+def _assert_below(features: Mapping[str, tf.Tensor], name: str, limit: int) -> None:
+    """Adds assertions on the values of an input, of which others would give odd answers."""
+    message = f"{name} must be from 0 to {limit - 1}"
+    tf.debugging.assert_non_negative(features[name], message=message)
+    tf.debugging.assert_less(features[name], limit, message=message)
 
 
 def write_warmup_requests(directory: pathlib.Path, model_name: str, servable: Servable) -> None:

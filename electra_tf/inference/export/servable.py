@@ -6,14 +6,15 @@ import dataclasses
 import hashlib
 import json
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-import keras
 import tensorflow as tf
 
 from electra_tf.inference.export.config import ExportConfig
+from electra_tf.model.encoder import Encoder
 from electra_tf.model.kernels import CastKernels, without_fusion
+from electra_tf.text.framing import NUM_SEGMENTS
 from electra_tf.text.text_inputs import EncoderInputs, token_strings
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.tokenizer_description import TokenizerDescription
@@ -40,7 +41,11 @@ class Servable(abc.ABC):
     Args:
         tokenizer: tokenizer of training.
         max_seq_length: maximum sequence length, in tokens.
-        linears: layers whose kernels are cast to the compute dtype once.
+        encoder: the model's encoder.
+
+    Attributes:
+        num_segments: segment ids of requests are below it. Without an embedding for the second
+            segment, its tokens get none, as in training.
     """
 
     # Names of the texts of a request, and of those with a list of texts per row.
@@ -49,13 +54,13 @@ class Servable(abc.ABC):
     # Set by what restores the weights.
     source: Source | None = None
 
-    def __init__(
-        self, tokenizer: Tokenizer, max_seq_length: int, linears: Iterable[keras.layers.Layer]
-    ) -> None:
+    def __init__(self, tokenizer: Tokenizer, max_seq_length: int, encoder: Encoder) -> None:
         self.tokenizer = tokenizer
         self.vocabulary = tokenizer.vocabulary
         self.max_seq_length = max_seq_length
-        self._cast_kernels = CastKernels(linears)
+        self.num_segments = max(encoder.config.type_vocab_size, NUM_SEGMENTS)
+        # They are cast to the compute dtype once.
+        self._cast_kernels = CastKernels(encoder.linears)
 
     @contextlib.contextmanager
     def tracing(self) -> Iterator[None]:

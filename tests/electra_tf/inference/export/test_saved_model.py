@@ -119,6 +119,17 @@ def test_inputs_of_different_shapes_are_refused(servers, name, shape):
         servers["discriminator"].signature("tokens")(**inputs)
 
 
+@pytest.mark.parametrize("name", ["input_mask", "segment_ids"])
+@pytest.mark.parametrize("value", [-1, 2])
+def test_values_without_a_meaning_are_refused(servers, name, value):
+    """They would be answered, but as nothing that the model was trained on."""
+    ids = tf.ones([2, 5], tf.int32)
+    inputs = dict.fromkeys(("input_ids", "input_mask", "segment_ids"), ids)
+    inputs[name] = tf.concat([ids[:, 1:], ids[:, :1] * value], axis=1)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"{name} must be from 0 to 1"):
+        servers["discriminator"].signature("tokens")(**inputs)
+
+
 def test_graphs_hold_what_they_need(exported):
     """No XLA, which a server may lack, no gradients, and of the weights only those read.
 
