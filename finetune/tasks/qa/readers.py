@@ -114,7 +114,8 @@ def _mrqa_answers(qa: Mapping[str, Any], where: str) -> tuple[list[str], GivenAn
                     f"character], not {spans!r:.80}"
                 )
             located = GivenAnswer(detected_texts[0], *spans[0])
-    texts = _field(qa, "answers", list, where) if "answers" in qa else detected_texts
+    # An empty list does not make a question with an answer unanswerable.
+    texts = (_field(qa, "answers", list, where) if "answers" in qa else []) or detected_texts
     for text in texts:
         if not isinstance(text, str):
             raise UserError(f'{where}: "answers" must be a list of strings, not {texts!r:.80}')

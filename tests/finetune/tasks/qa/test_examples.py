@@ -191,6 +191,16 @@ def test_mrqa(tmp_path, suffix):
     assert not problems
 
 
+def test_an_answer_detected_in_mrqa_is_one_even_if_no_text_is_listed(tmp_path):
+    detected = [{"text": "Berg", "char_spans": [[8, 11]]}]
+    qas = {"qid": "a", "question": "Who?", "answers": [], "detected_answers": detected}
+    path = tmp_path / "train.jsonl"
+    path.write_text(json.dumps({"context": "It is a Berg", "qas": [qas]}))
+    (example,), problems = read(str(path), v2=True)
+    assert (example.is_impossible, example.answers) == (False, ("Berg",))
+    assert not problems
+
+
 def test_ends_of_mrqa_may_be_behind_the_answer(tmp_path):
     context = "Built by Anna Berg"
     spans = [[9, 17], [9, 18], [9, 40]]
