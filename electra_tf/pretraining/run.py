@@ -75,11 +75,7 @@ from electra_tf.training.distribution.context import (
 from electra_tf.training.distribution.gpus import prepare_kernels
 from electra_tf.training.loop import Intervals, run_loop, training_values
 from electra_tf.training.monitoring.log import SilentLog, TrainLog, format_metrics
-from electra_tf.training.monitoring.run_info import (
-    DATA_STATISTICS,
-    describe_other_parts,
-    read_run_info,
-)
+from electra_tf.training.monitoring.run_info import describe_other_parts
 from electra_tf.training.monitoring.trackers import check_trackers
 from electra_tf.training.nonfinite import describe_terms
 from electra_tf.training.starts import limited_starts
@@ -171,9 +167,12 @@ def _train(
             )
         print_fn(f"Nothing to do: all {config.num_train_steps} steps are done.")
         return {}
-    statistics = _statistics(config, vocabulary, records, start)
-    origin = kept_origin(config) if start.resumed else {}
-    start.checkpoints.write_description({**settings, **origin}, vocabulary.path)
+    # On all workers, which must all refuse records without text.
+    statistics = data_statistics(config, vocabulary, records)
+    if start.resumed:
+        start.checkpoints.describe_next({**settings, **kept_origin(config)}, vocabulary.path)
+    else:
+        start.checkpoints.write_description(settings, vocabulary.path)
     log = open_log(config, settings, statistics, first_step, context)
     log.settings(first_step, [each for each in start.changes if each.influence != NOTHING])
     phases = PretrainingPhases(
@@ -284,24 +283,6 @@ def _describe_start(
     moved = describe_moved_position(config, start.model.stages(), changes, step, records)
     for line in (*start.unrecorded, *describe_changes(changes), *moved, *parts):
         print_fn(line)
-
-
-def _statistics(
-    config: PretrainingConfig,
-    vocabulary: Vocabulary,
-    records: PretrainingRecords,
-    start: _Start,
-) -> Mapping[str, float]:
-    """Returns `data_statistics`; those of an earlier start, if the data are the same.
-
-    All workers compute them, because all must refuse records without text.
-    """
-    statistics = read_run_info(config.model_dir).get(DATA_STATISTICS)
-    # Those of an earlier start without a checkpoint may be of other data.
-    is_known = start.resumed and bool(statistics)
-    if is_known and not {DATA, VOCABULARY} & {each.name for each in start.changes}:
-        return statistics
-    return data_statistics(config, vocabulary, records)
 
 
 def _describe_outputs(

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -93,6 +93,7 @@ class CheckpointDirectory:
         self._keep_checkpoint_max = keep_checkpoint_max
         self._with_optimizer = optimizer is not None
         self._latest: str | None = None
+        self._describe: Callable[[], None] | None = None
 
     @property
     def latest(self) -> str | None:
@@ -157,6 +158,8 @@ class CheckpointDirectory:
     def save(self) -> None:
         """Writes a checkpoint of the current step, and waits for it on all workers.
 
+        What `describe_next` has been given is written, too.
+
         Raises:
             UserError: the disk is full or the folder read-only; the earlier checkpoints are
                 as before.
@@ -174,6 +177,9 @@ class CheckpointDirectory:
                 raise UserError(
                     f"The checkpoint {prefix} cannot be written: {reason_of(error)}{kept}"
                 ) from error
+            if self._describe is not None:
+                self._describe()
+                self._describe = None
         if self._workers is not None:
             self._workers.barrier()
         self._latest = prefix
@@ -182,8 +188,24 @@ class CheckpointDirectory:
         self, hyperparameters: Mapping[str, Any], vocab_file: str | os.PathLike
     ) -> None:
         """Writes `config.json`, `vocab.txt` and its tokenizer's description atomically."""
-        if not self._is_chief:
-            return
+        if self._is_chief:
+            self._description(hyperparameters, vocab_file)()
+
+    def describe_next(
+        self, hyperparameters: Mapping[str, Any], vocab_file: str | os.PathLike
+    ) -> None:
+        """Writes the same files, with what they are to contain now, after the next checkpoint.
+
+        A run that resumes with other settings may be stopped before it: then the files still
+        describe the checkpoint that it has resumed from.
+        """
+        if self._is_chief:
+            self._describe = self._description(hyperparameters, vocab_file)
+
+    def _description(
+        self, hyperparameters: Mapping[str, Any], vocab_file: str | os.PathLike
+    ) -> Callable[[], None]:
+        """Returns what writes the files of `write_description`."""
         tokenizer = TokenizerDescription(
             vocab_sha256=hash_vocabulary(vocab_file) or "",
             **{name: bool(hyperparameters.get(name, True)) for name in TOKENIZER_SETTINGS},
@@ -194,14 +216,20 @@ class CheckpointDirectory:
             "variables": _shapes(self._model.variables),
             "tokenizer": tokenizer.to_dict(),
         }
-        write_atomically(
-            os.path.join(self.directory, CONFIG_FILE),
-            json.dumps(sealed(description), indent=2, sort_keys=True) + "\n",
-        )
+        content = json.dumps(sealed(description), indent=2, sort_keys=True) + "\n"
         target = os.path.join(self.directory, VOCAB_FILE)
-        if is_remote(vocab_file) or os.path.abspath(vocab_file) != os.path.abspath(target):
-            write_atomically(target, as_path(vocab_file).read_bytes())
-        write_tokenizer_description(target, tokenizer)
+        is_other = is_remote(vocab_file) or os.path.abspath(vocab_file) != os.path.abspath(
+            target
+        )
+        vocabulary = as_path(vocab_file).read_bytes() if is_other else None
+
+        def write() -> None:
+            write_atomically(os.path.join(self.directory, CONFIG_FILE), content)
+            if vocabulary is not None:
+                write_atomically(target, vocabulary)
+            write_tokenizer_description(target, tokenizer)
+
+        return write
 
     def _check_shared(self, latest: str | None) -> None:
         if self._workers is None:

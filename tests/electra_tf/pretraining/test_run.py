@@ -288,6 +288,43 @@ def test_statistics_of_changed_data_are_those_of_the_new_data(
     assert after["unigram_accuracy"] > before["unigram_accuracy"]
 
 
+def test_a_record_is_that_of_the_checkpoint_until_the_next(
+    make_config, tiny_data, tmp_path, run_of_two_steps, monkeypatch
+):
+    """A start with other settings may be stopped before, and those of before resume it."""
+    config = make_config(num_train_steps=4, allow_changed_settings=("num_train_steps",))
+    folder = pathlib.Path(config.model_dir)
+    shutil.copytree(run_of_two_steps, folder)
+    names = ("config.json", "vocab.txt", "vocab.tokenizer.json")
+    before = {name: (folder / name).read_bytes() for name in names}
+    vocab_file = tmp_path / "vocab.txt"
+    vocab_file.write_text((tiny_data / "vocab.txt").read_text().replace("w34", "other"))
+    other = dataclasses.replace(
+        config,
+        learning_rate=2e-3,
+        vocab_file=str(vocab_file),
+        allow_changed_settings=("learning_rate", "num_train_steps", "vocabulary"),
+    )
+
+    class StopError(Exception):
+        """Stands for a kill."""
+
+    def run_loop(*_: object, **__: object) -> None:
+        raise StopError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "run_loop", run_loop)
+        with pytest.raises(StopError):
+            pretraining_runs.train(other, quiet)
+    assert {name: (folder / name).read_bytes() for name in names} == before
+    lines: list[str] = []
+    pretraining_runs.train(config, lines.append)
+    allowed = [line for line in lines if line.endswith("(allowed)")]
+    assert allowed == ["Changed: num_train_steps: 2 before, 4 now (allowed)"]
+    saved = json.loads((folder / "config.json").read_text())
+    assert saved["hyperparameters"]["num_train_steps"] == 4
+
+
 def test_statistics_of_a_start_without_a_checkpoint_are_not_taken(make_config, monkeypatch):
     """It may have been on other data."""
 
