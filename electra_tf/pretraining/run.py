@@ -1,11 +1,13 @@
 """Pre-training from batches to checkpoints, and evaluation of checkpoints."""
 
+import hashlib
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.hyperparameters import NOTHING
@@ -73,6 +75,7 @@ from electra_tf.training.distribution.context import (
     open_context,
 )
 from electra_tf.training.distribution.gpus import prepare_kernels
+from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.loop import Intervals, run_loop, training_values
 from electra_tf.training.monitoring.log import SilentLog, TrainLog, format_metrics
 from electra_tf.training.monitoring.run_info import describe_other_parts
@@ -339,7 +342,7 @@ def evaluate(
             config,
             vocabulary,
             context.strategy,
-            token_counts or records.token_counts,
+            _same_counts(token_counts or records.token_counts, context.workers),
             context.workers,
         )
         print_fn(f"Evaluating {checkpoint} on {describe_held_out(config, records)}.")
@@ -373,6 +376,18 @@ def _check_results_files(config: PretrainingConfig, vocabulary: Vocabulary) -> N
         if path := getattr(config, name):
             check_output_file(path, f"--{name}")
             check_not_input(path, f"--{name}", {"--vocab_file": vocabulary.path})
+
+
+def _same_counts(token_counts: TokenCounter, workers: Workers) -> TokenCounter:
+    """Returns a counter that raises UserError unless all workers have the same counts."""
+
+    def count(vocab_size: int) -> np.ndarray:
+        counts = token_counts(vocab_size)
+        digest = hashlib.sha256(np.ascontiguousarray(counts)).hexdigest()
+        workers.require_equal({"token counts of the training records": digest[:12]})
+        return counts
+
+    return count
 
 
 def _non_finite_error(

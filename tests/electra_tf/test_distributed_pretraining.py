@@ -265,6 +265,23 @@ def test_workers_that_evaluate_different_checkpoints_are_refused(
     assert all(re.search(told, err) for _, _, err in ends), ends
 
 
+def test_workers_that_count_the_tokens_of_different_records_are_refused(tiny_data, tmp_path):
+    """Each would mask other tokens of the held-out records."""
+    given = settings(
+        tiny_data, tmp_path, masking="strategic", num_train_steps=2, num_warmup_steps=1
+    )
+    pretraining_runs.train(PretrainingConfig.create(**given), quiet)
+    shards = sorted((tiny_data / "pretrain_tfrecords").iterdir())
+    for folder, shard in zip(("first", "second"), shards, strict=True):
+        shutil.copytree(tmp_path / "model", tmp_path / folder / "model")
+        shutil.copy(shard, tmp_path / folder / "train.tfrecord")
+    given |= {"do_train": False, "do_eval": True, "pretrain_tfrecords": "train.tfrecord"}
+    ends = in_folders_of_their_own(tmp_path, given)
+    assert [rc for rc, _, _ in ends] == [1, 1], ends
+    told = r"same settings and data. Different:\n  token counts of the training records: "
+    assert all(re.search(told, err) for _, _, err in ends), ends
+
+
 def test_workers_that_do_not_share_the_folder_do_not_train(tiny_data, tmp_path):
     ends = in_folders_of_their_own(tmp_path, settings(tiny_data, tmp_path))
     assert [rc for rc, _, _ in ends] == [1, 1], ends
