@@ -75,15 +75,15 @@ def batches_of(
     """Returns `records.batches(...)`, whose rows have the length that was asked for.
 
     Raises:
-        UserError: they have another one, which would be trained on without notice, or lack an
-            input of the encoder.
+        UserError: they have another one or an unknown one, which would be trained on without
+            notice, or lack an input of the encoder.
     """
     batches = records.batches(
         first_example=first_example, batch_size=batch_size, seq_length=seq_length, shard=shard
     )
     for name in ENCODER_INPUTS:
         shape = batches.element_spec[name].shape if name in batches.element_spec else None
-        if shape is None or not shape.is_compatible_with([None, seq_length]):
+        if shape is None or shape.rank != 2 or shape[1] != seq_length:
             given = "missing" if shape is None else f"{shape}"
             raise UserError(
                 f"{records.describe(seq_length)}: {name} of a batch is {given} instead of "

@@ -59,6 +59,7 @@ from electra_tf.pretraining.setup import (
     require_same_stage,
     restore,
     run_settings,
+    text_counts,
     tokenizer_of,
 )
 from electra_tf.pretraining_model import PretrainingModel
@@ -172,6 +173,8 @@ def _train(
         return {}
     # On all workers, which must all refuse records without text.
     statistics = data_statistics(config, vocabulary, records)
+    if eval_records is not None:
+        text_counts(config, vocabulary, eval_records)
     if start.resumed:
         start.checkpoints.describe_next({**settings, **kept_origin(config)}, vocabulary.path)
     else:
@@ -338,6 +341,7 @@ def evaluate(
                 WORDS: words,
             }
         )
+        text_counts(config, vocabulary, records)
         model, step, checkpoint = load_evaluated_model(
             config,
             vocabulary,

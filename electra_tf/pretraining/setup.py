@@ -269,7 +269,23 @@ def data_statistics(
         token, and `unknown_share`, of the words.
 
     Raises:
-        UserError: there is nothing to learn from.
+        UserError: there is no text in them.
+    """
+    counts = text_counts(config, vocabulary, records)
+    num_words = int(counts[: vocabulary.size][vocabulary.begins_word[: len(counts)]].sum())
+    return {
+        "unigram_accuracy": float(counts.max() / counts.sum()),
+        "unknown_share": float(counts[vocabulary.unk_id] / max(1, num_words)),
+    }
+
+
+def text_counts(
+    config: PretrainingConfig, vocabulary: Vocabulary, records: PretrainingRecords
+) -> np.ndarray:
+    """Returns how often the first records have each token but special ones, int64 [vocab_size].
+
+    Raises:
+        UserError: there is no text in them.
     """
     counts = np.array(records.token_counts(config.vocab_size, max_examples=_SAMPLED_EXAMPLES))
     if counts[vocabulary.pad_id]:
@@ -280,18 +296,13 @@ def data_statistics(
         )
     special = [vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id]
     counts[special] = 0
-    total = int(counts.sum())
-    if not total:
+    if not counts.any():
         raise UserError(
             f"The first examples of {records.describe(config.max_seq_length)} contain "
-            "only special tokens and padding (input_mask 0), so there is nothing to learn: "
-            "build the records again"
+            "only special tokens and padding (input_mask 0), and no text: build the records "
+            "again"
         )
-    num_words = int(counts[: vocabulary.size][vocabulary.begins_word[: len(counts)]].sum())
-    return {
-        "unigram_accuracy": float(counts.max() / total),
-        "unknown_share": float(counts[vocabulary.unk_id] / max(1, num_words)),
-    }
+    return counts
 
 
 def open_log(

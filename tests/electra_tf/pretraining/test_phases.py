@@ -11,6 +11,7 @@ import tensorflow as tf
 from electra_tf.config.phases import Phase, Stage
 from electra_tf.pretraining.evaluation import HeldOutResult, held_out_batches
 from electra_tf.pretraining.phases import PretrainingPhases
+from electra_tf.text.framing import ENCODER_INPUTS
 from electra_tf.training.learning_rate import (
     StagedSchedule,
     WarmupPolynomialDecay,
@@ -75,6 +76,12 @@ def test_records_of_another_length_are_refused(make_config):
     )
     with pytest.raises(UserError, match=expected):
         phases._batches(Phase(0, 4, 0, True, 16, 0), 0)
+    # Rows of any length, which may become known when they are read alone.
+    unknown = {name: tf.TensorSpec([None, None], tf.int32) for name in ENCODER_INPUTS}
+    records.batches = lambda **_: tf.data.Dataset.from_generator(list, output_signature=unknown)
+    with pytest.raises(UserError, match=r"input_ids of a batch is \(None, None\) instead of"):
+        held_out_batches(make_config(), records, strategy)
+    records.batches = lambda **_: tf.data.Dataset.from_tensor_slices(rows).batch(2)
     # Further features may have any shape.
     rows = {"input_ids": np.ones([4, 16], np.int32), "more": np.ones([4], np.int32)}
     with pytest.raises(UserError, match="my rows of 16: input_mask of a batch is missing"):

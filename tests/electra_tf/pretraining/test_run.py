@@ -346,15 +346,21 @@ def test_statistics_of_a_start_without_a_checkpoint_are_not_taken(make_config, m
     assert taken[0]["unknown_share"] == 0
 
 
-def test_every_worker_refuses_records_without_text(make_config, tmp_path, monkeypatch):
-    """Else the others would call the chief a lost worker, and be started again."""
+@pytest.fixture
+def padding_alone(tmp_path) -> str:
+    """A file with a record that has no text."""
     path = tmp_path / "padding.tfrecord"
     zeros = tf.train.Feature(int64_list=tf.train.Int64List(value=[0] * 16))
     names = ("input_ids", "input_mask", "segment_ids")
     features = tf.train.Features(feature=dict.fromkeys(names, zeros))
     with tf.io.TFRecordWriter(str(path)) as writer:
         writer.write(tf.train.Example(features=features).SerializeToString())
-    config = make_config(pretrain_tfrecords=str(path))
+    return str(path)
+
+
+def test_every_worker_refuses_records_without_text(make_config, padding_alone, monkeypatch):
+    """Else the others would call the chief a lost worker, and be started again."""
+    config = make_config(pretrain_tfrecords=padding_alone)
     create_context = context.create_context
 
     def not_as_chief(*args) -> context.DistributionContext:
@@ -365,6 +371,20 @@ def test_every_worker_refuses_records_without_text(make_config, tmp_path, monkey
     monkeypatch.setattr(context, "create_context", not_as_chief)
     with pytest.raises(UserError, match="contain only special tokens and padding"):
         pretraining_runs.train(config, quiet)
+
+
+def test_held_out_records_without_text_are_refused(
+    make_config, padding_alone, run_of_two_steps
+):
+    """All metrics would be NaN, from the first evaluation on."""
+    config = make_config(eval_tfrecords=padding_alone)
+    with pytest.raises(UserError, match="contain only special tokens and padding"):
+        pretraining_runs.train(config, quiet)
+    assert not pathlib.Path(config.model_dir, "config.json").exists()
+    shutil.copytree(run_of_two_steps, config.model_dir, dirs_exist_ok=True)
+    config = make_config(eval_tfrecords=padding_alone, do_train=False, do_eval=True)
+    with pytest.raises(UserError, match="contain only special tokens and padding"):
+        pretraining_runs.evaluate(config, quiet)
 
 
 def test_a_debug_run_starts_anew_and_leaves_other_runs_alone(make_config):
