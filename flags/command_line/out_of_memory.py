@@ -35,7 +35,10 @@ def describe_out_of_memory(error: Exception, values: Mapping[str, Any]) -> str |
     # Programs that load models have the flags of their training, too.
     trains = values.get("do_train") is not False and "score_batch_size" not in values
     evaluates = values.get("do_train") is False
-    batches = (*(_OF_TRAINING if trains else ()), *(_OF_EVALUATION if evaluates else ()))
+    batches = (
+        *(_OF_TRAINING if trains else ()),
+        *(_OF_EVALUATION if evaluates or trains else ()),  # training evaluates, too
+    )
     smaller = [f"--{name}" for name in (*batches, *_SMALLER) if name in values]
     if smaller:
         message += f". Reduce {' or '.join(smaller)}"

@@ -51,6 +51,13 @@ def test_what_does_not_train_names_its_own_batches():
     )
 
 
+def test_a_training_names_the_batches_of_its_evaluations_too():
+    values = {**TRAINING, "do_train": True, "eval_batch_size": 128}
+    assert "Reduce --train_batch_size or --eval_batch_size or --max_seq_length, or" in (
+        describe_out_of_memory(MemoryError(), values)
+    )
+
+
 def test_a_full_disk_and_other_errors_are_something_else():
     for message in ("/x/a.index; No space left on device", "a; Disk quota exceeded"):
         assert describe_out_of_memory(exhausted(message), TRAINING) is None
