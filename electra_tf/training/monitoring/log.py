@@ -37,6 +37,8 @@ from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import make_folders, write_atomically
 
 TENSORBOARD_DIR = "tensorboard"
+# Kind of the records of settings that a resumed run has changed.
+_SETTINGS = "settings"
 # Characters that TensorBoard would take for Markdown, such as the ## of a piece.
 _MARKDOWN = re.compile(r"[\\`*_{}\[\]()#+\-.!>]")
 
@@ -209,7 +211,7 @@ class TrainLog:
             changed = {
                 each.name: {"recorded": each.recorded, "given": each.given} for each in changes
             }
-            self._write({"step": step, "kind": "settings", "changed": changed})
+            self._write({"step": step, "kind": _SETTINGS, "changed": changed})
 
     def progress(self, step: int) -> None:
         """Shows the global step on a terminal."""
@@ -356,9 +358,15 @@ def _drop_records_after(file: str, step: int) -> None:
 
 
 def _step_of(line: bytes) -> float:
-    """Returns the step of a record; infinity for anything else."""
+    """Returns the step that a record is of, or infinity for anything else.
+
+    Changed settings are of the next step: a start that resumes before it may have others.
+    """
     try:
-        step = json.loads(line)["step"]
+        record = json.loads(line)
+        step = record["step"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return math.inf
-    return step if type(step) is int else math.inf
+    if type(step) is not int:
+        return math.inf
+    return step + 1 if record.get("kind") == _SETTINGS else step

@@ -323,6 +323,9 @@ def test_a_record_is_that_of_the_checkpoint_until_the_next(
     assert allowed == ["Changed: num_train_steps: 2 before, 4 now (allowed)"]
     saved = json.loads((folder / "config.json").read_text())
     assert saved["hyperparameters"]["num_train_steps"] == 4
+    (logged,) = [record for record in log_records(config) if record["kind"] == "settings"]
+    assert "num_train_steps" in logged["changed"]
+    assert "learning_rate" not in logged["changed"]
 
 
 def test_statistics_of_a_start_without_a_checkpoint_are_not_taken(make_config, monkeypatch):
