@@ -12,6 +12,10 @@ from electra_tf.util.file_patterns import pattern_of_files
 from electra_tf.util.paths import AnyPath, RemotePath
 from pretrain_data.corpus.unreadable import FOLDER, UnreadableError, reason_of_os_error
 
+_SPECIAL_TOKENS = {b"[CLS]", b"[SEP]", b"[MASK]"}
+# BERT's vocabularies have a hundred unused entries before them.
+_FIRST_BYTES = 4096
+
 
 def files_below(
     folder: AnyPath, flag: str, refuse: Callable[[UnreadableError], None]
@@ -70,6 +74,14 @@ def is_copy(path: AnyPath, files: Iterable[str]) -> bool:
     if isinstance(path, RemotePath):
         return False
     return any(filecmp.cmp(each, path, shallow=False) for each in files)
+
+
+def begins_as_vocabulary(path: AnyPath) -> bool:
+    """Whether special tokens are lines at the start of a local file; raises OSError."""
+    if isinstance(path, RemotePath):
+        return False
+    with open(path, "rb") as file:
+        return _SPECIAL_TOKENS.issubset(file.read(_FIRST_BYTES).splitlines())
 
 
 def size_of(path: pathlib.Path) -> int:

@@ -10,6 +10,7 @@ from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.paths import AnyPath, given_path, is_remote
 from pretrain_data.corpus.file_search import (
+    begins_as_vocabulary,
     exists,
     files_below,
     full_name,
@@ -317,6 +318,12 @@ class _Finder:
             if num_bytes and is_copy(path, self._copied):
                 self.vocabularies.append(path)
                 return
+            if num_bytes and begins_as_vocabulary(path):
+                warn_once(
+                    f"{self._options.flag}: {path} has [CLS], [SEP] and [MASK] in lines of "
+                    "their own, as a vocabulary has, and is read as text: move it to another "
+                    "folder"
+                )
             part = make_part(path, num_bytes, self._options)
         except UnreadableError as error:
             self._refuse(error)

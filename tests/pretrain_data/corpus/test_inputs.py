@@ -13,6 +13,7 @@ import pytest
 import zstandard
 from pyarrow import parquet
 
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import split_patterns
 from electra_tf.util.paths import as_path
@@ -26,6 +27,7 @@ from pretrain_data.corpus.formats import FormatOptions
 from pretrain_data.corpus.inputs import find_inputs, find_text, warn_of_unused_names
 from pretrain_data.corpus.partition import divide
 from pretrain_data.corpus.unreadable import UnreadableError
+from tests.conftest import ROOT
 
 DOCUMENTS = ["first\n\nwith a blank", "second \u00e9", "", "third"] + ["more"] * 6
 
@@ -270,6 +272,18 @@ def test_the_vocabulary_in_the_folder_of_the_text_is_not_read(tmp_path):
     (tmp_path / "a.txt").unlink()
     with pytest.raises(UserError, match=r"contains no .txt or .txt.gz files, only 3 other"):
         find_text(tmp_path, (), vocabularies=vocabularies)
+
+
+def test_another_vocabulary_in_the_folder_of_the_text_is_warned_of(tmp_path, capsys):
+    """Such as that of an earlier model: its entries would be a document."""
+    warn_once.cache_clear()
+    (tmp_path / "a.txt").write_text("[CLS] and [SEP] and [MASK]\n")
+    bert = ROOT / "recipes/vocab/bert_uncased_vocab.txt"
+    (tmp_path / "bert.txt").write_bytes(bert.read_bytes())
+    assert len(find_text(tmp_path, ()).parts) == 2
+    said = capsys.readouterr().err
+    assert f"{tmp_path}/bert.txt has [CLS], [SEP] and [MASK] in lines of their own" in said
+    assert f"{tmp_path}/a.txt" not in said
 
 
 def test_a_record_that_is_too_long_is_named(tmp_path, monkeypatch):
