@@ -1,5 +1,6 @@
 """Compares tokens, examples and records with what the authors' code produced."""
 
+import dataclasses
 import functools
 import hashlib
 import json
@@ -172,12 +173,15 @@ def _padded(example: Framed, length: int) -> dict[str, list[int]]:
 def _build(
     reference_dir: pathlib.Path, case: dict, tokenizer_of: TokenizerOf, rng: random.Random
 ) -> Iterator[Framed]:
+    """Yields the examples of a case; theirs reads lines without their carriage returns."""
     tokenizer = tokenizer_of(case["do_lower_case"], case["strip_accents"])
     corpus_tokenizer = CorpusTokenizer(tokenizer)
     builder = TrimmingExampleBuilder(tokenizer.vocabulary, case["max_seq_length"], rng)
     for name in case["corpora"]:
         path = reference_dir / name
         for block in TextPart(path, 0, path.stat().st_size).read():
+            texts = [line.replace("\r", "") for line in block.lines]
+            block = dataclasses.replace(block, lines=texts)
             lines = corpus_tokenizer.tokenize(block.lines)
             yield from build_examples(block, lines, builder, case["blanks_separate_docs"])
 

@@ -168,7 +168,8 @@ def _write_case(
     num_out_files: int,
 ) -> dict:
     examples, next_random = plain_examples(
-        [corpora[name] for name in names],
+        # As the authors' reader hands it on.
+        [corpora[name].replace("\r", "") for name in names],
         lambda text: plain_tokenize(text, vocabulary, do_lower_case, strip_accents),
         vocabulary.cls_id,
         vocabulary.sep_id,
