@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.config.pretraining import discriminator_config
 from tests.reference import model_checks
 from tests.reference.helper_checks import check_helpers
 from tests.reference.optimizer_checks import check_optimizer
@@ -87,6 +88,11 @@ def test_settings_mean_what_they_mean_to_the_authors():
     given |= {"vocab_size": 70, "model_hparam_overrides": overrides, "use_tpu": True}
     config = model_checks.make_config({**given, "do_train": True, "do_eval": True})
     assert (config.vocab_size, config.precision) == (90, "float32")
+    # Their debug mode has a model of its own, whatever the overrides of its sizes are.
+    config = model_checks.make_config({**given, "debug": True, "model_size": "base"})
+    shape = discriminator_config(config)
+    assert (shape.hidden_size, shape.num_attention_heads, shape.embedding_size) == (144, 4, 144)
+    assert shape.vocab_size == 90
 
 
 def test_positions_past_a_row_are_in_the_next_one():
