@@ -85,12 +85,13 @@ class Variant:
         """Runs the model on a recorded batch, with the recorded samples."""
         beyond = (recorded["masked_lm_positions"] >= recorded["input_ids"].shape[1]).any()
         with authors_gathering() if beyond else contextlib.nullcontext():
-            return self.model(
+            output = self.model(
                 {},
                 randomness=NO_RANDOMNESS,
                 masked_inputs=self.inputs(recorded),
                 sampled_token_ids=as_tensor(recorded["sampled_token_ids"]),
             )
+        return with_recorded_ties(output, recorded)
 
     def corrupt(self, recorded: Recorded) -> FakeData:
         """Writes the recorded samples into a recorded batch."""
@@ -135,6 +136,20 @@ class Variant:
     def output(self) -> PretrainingOutput:
         """The output on the first recorded batch."""
         return self.output_and_gradients[0]
+
+
+def with_recorded_ties(output: PretrainingOutput, recorded: Recorded) -> PretrainingOutput:
+    """Takes the recorded predictions of logits that are 0 but for rounding.
+
+    Sets may have such logits: the bias of the discriminator was chosen for a median of 0.
+    """
+    discriminator = output.discriminator
+    if discriminator is None or not {"disc_logits", "disc_preds"} <= recorded.keys():
+        return output
+    logits = np.abs(recorded["disc_logits"])
+    is_tie = logits <= TOLERANCE * np.max(logits)
+    preds = tf.where(is_tie, as_tensor(recorded["disc_preds"]), discriminator.preds)
+    return output._replace(discriminator=discriminator._replace(preds=preds))
 
 
 def as_tensor(array: np.ndarray) -> tf.Tensor:

@@ -10,7 +10,9 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.config.pretraining import discriminator_config
+from electra_tf.model.batch_types import DiscriminatorOutput, PretrainingOutput
 from tests.reference import model_checks
+from tests.reference.compare_outputs import Recorded
 from tests.reference.helper_checks import check_helpers
 from tests.reference.optimizer_checks import check_optimizer
 from tests.reference.result import CheckResult
@@ -136,6 +138,15 @@ def test_a_difference_of_the_model_is_found(copied_set, key, factor, shift, fail
     results = model_checks.check_variant(copied_set, "tied_all")
     names = {result.name for result in results if not result.passed}
     assert names == {f"forward tied_all {failed}"}
+
+
+def test_the_sign_of_a_logit_that_is_zero_but_for_rounding_is_not_compared():
+    logits = np.array([[5.0, 1e-6, -1e-6, 1e-2]], np.float32)
+    ours = DiscriminatorOutput(*map(tf.constant, (logits, logits, [[1, 1, 0, 1]], [0], 0, [1])))
+    recorded = Recorded({"disc_logits": -logits, "disc_preds": np.array([[0, 0, 1, 0]])})
+    output = PretrainingOutput({}, None, None, None, ours)
+    output = model_checks.with_recorded_ties(output, recorded)
+    assert output.discriminator.preds.numpy().tolist() == [[1, 0, 1, 1]]
 
 
 def test_an_array_that_nothing_compares_is_found(copied_set):
