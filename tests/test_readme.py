@@ -47,6 +47,8 @@ PROCESSES = {
 }
 # Programs whose processes divide a batch: see electra_tf/training/distribution/cores.py.
 DIVIDING = {"run_pretraining.py", "run_finetuning.py"}
+# Begins what a processor without bfloat16 is told of some recipes.
+IS_SLOW = "warning: --precision=mixed_bfloat16 is slow here"
 # Fewer trials, where a command has several.
 FEWER = {"num_trials": "--num_trials=2", "topics.flags": "--num_trials=2"}
 # Runs until it is interrupted: its page is looked at instead.
@@ -163,7 +165,8 @@ def test_the_readmes_commands_work(workplace, monkeypatch, capfd):
             divided.add(program)
             assert ", 2 parts side by side" in result.stdout
         # Nothing but ours is printed, and never a warning of TensorFlow's.
-        assert result.stderr == "", shlex.join(command)
+        told = [line for line in result.stderr.splitlines() if not line.startswith(IS_SLOW)]
+        assert not told, shlex.join(command)
     assert not to_start
 
 
