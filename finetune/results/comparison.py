@@ -16,8 +16,8 @@ def merge_tables(
     """Returns a Markdown table of the main metrics of several `*_results.json` files.
 
     A cell is "median ± standard deviation (number of trials)", or the mean over folds. Notes
-    below the table list runs with degenerate or unfinished trials, and columns whose runs were
-    trained or scored on different files.
+    below the table list runs with degenerate or unfinished trials or undefined metrics, and
+    columns whose runs were trained or scored on different files.
 
     Args:
         json_paths: one path per run of a model on one or more tasks.
@@ -84,13 +84,22 @@ def _cell(summary: Summary, task_split: str) -> str:
 
 def _notes(run: str, summary: Summary) -> list[str]:
     unit = "folds" if summary.by_fold else "trials"
+    finished = summary.num_trials - len(summary.unfinished)
+    undefined = [
+        f"{run}: {key} ({split.main}) is undefined in {count} of {finished} {unit} "
+        "(not counted)"
+        for key, split in summary.splits.items()
+        if (count := split.metrics[split.main].undefined)
+    ]
     notes = []
     if summary.degenerate:
         reasons = dict.fromkeys(t.reason for t in summary.degenerate if t.reason)
+        counted = "counted where the metric is defined" if undefined else "counted"
         notes.append(
             f"{run}: {len(summary.degenerate)} of {summary.num_trials} {unit} learned nothing "
-            f"(counted){': ' if reasons else ''}{'; '.join(reasons)}"
+            f"({counted}){': ' if reasons else ''}{'; '.join(reasons)}"
         )
+    notes += undefined
     if summary.unfinished:
         which = "; ".join(
             f"trial {t.label}, seed {t.seed}, {t.status}" for t in summary.unfinished

@@ -77,8 +77,9 @@ def format_markdown(trials: Sequence[TrialResult], title: str) -> str:
     if odd:
         parts.append("\n".join(f"- {_describe_trial(trial)}" for trial in odd))
     parts += ["## All metrics", _statistics_table(summary.splits)]
-    if summary.ok_splits is not None:
-        parts += ["## Without degenerate trials", _statistics_table(summary.ok_splits)]
+    if summary.ok_splits:
+        unit = "folds" if summary.by_fold else "trials"
+        parts += [f"## Without degenerate {unit}", _statistics_table(summary.ok_splits)]
     return "\n\n".join(parts) + "\n"
 
 

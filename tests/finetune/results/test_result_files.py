@@ -1,5 +1,6 @@
 """Summaries of trials, the files they are written to, and comparisons of runs."""
 
+import dataclasses
 import json
 import math
 import os
@@ -295,7 +296,46 @@ def test_an_undefined_metric_is_an_empty_cell(tmp_path):
     main = {"cola/dev": "accuracy"}
     undefined = [trial(number, math.nan, main=main) for number in (1, 2)]
     path = write_run(tmp_path / "s", "small", "cola", undefined)
-    assert "| small | - |\n" in merge_tables([path])
+    table = merge_tables([path])
+    assert "| small | - |\n" in table
+    assert (
+        "- small, cola: cola/dev (accuracy) is undefined in 2 of 2 trials (not counted)"
+        in table
+    )
+
+
+def test_a_table_does_not_count_a_trial_whose_main_metric_is_undefined(tmp_path):
+    """Such as a correlation of a trial that predicts one number."""
+    main = {"sts/dev": "pearson"}
+    constant = "sts: predicts one number only"
+    trials = [
+        trial(1, None, metrics={"sts/dev": {"pearson": 80.0}}, main=main),
+        trial(
+            2,
+            None,
+            metrics={"sts/dev": {"pearson": math.nan}},
+            main=main,
+            status="degenerate",
+            reason=constant,
+        ),
+    ]
+    table = merge_tables([write_run(tmp_path, "small", "sts", trials)])
+    assert "| small | 80.00 (1) |" in table
+    assert table.endswith(
+        "- small, sts: 1 of 2 trials learned nothing (counted where the metric is defined): "
+        f"{constant}\n"
+        "- small, sts: sts/dev (pearson) is undefined in 1 of 2 trials (not counted)\n"
+    )
+
+
+def test_the_markdown_has_no_table_without_degenerate_trials_if_all_are(tmp_path):
+    bad = [
+        trial(number, 50.0, status="degenerate", reason="cola: predicts one label")
+        for number in (1, 2)
+    ]
+    assert "Without degenerate" not in format_markdown(bad, "small: cola")
+    folds = [fold(1, 80.0), dataclasses.replace(fold(2, 50.0), status="degenerate")]
+    assert "## Without degenerate folds\n" in format_markdown(folds, "small: router")
 
 
 @pytest.mark.parametrize(
