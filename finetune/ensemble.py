@@ -12,6 +12,7 @@ from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.ensemble_scores import EnsembleScores, ensemble_file
+from finetune.results.result_text import format_metric
 from finetune.results.summary import TrialResult
 from finetune.task_data import TaskData
 from finetune.tasks.base import Outputs, SplitData, Task
@@ -140,8 +141,7 @@ def make_ensemble(
             }
             main[key] = scores.main
             shown = (
-                f"{name} {'-' if value is None else format(value, '.2f')}"
-                for name, value in metrics[key].items()
+                f"{name} {format_metric(name, value)}" for name, value in metrics[key].items()
             )
             print_fn(f"{key}: {', '.join(shown)}")
     if ensemble.is_chief:

@@ -79,9 +79,14 @@ def test_tasks_of_other_kinds_are_averaged(make_finetuning_config, tmp_path):
         num_train_epochs=1,
         ensemble_size=2,
     )
-    results = finetune_run.run(config, discard)
+    said: list[str] = []
+    results = finetune_run.run(config, said.append)
     path = pathlib.Path(config.results_dir, "chunk,near_ensemble.json")
     metrics = json.loads(path.read_text())["metrics"]
+    # Errors of scaled labels are small: as precise as those of the trials.
+    of_ensemble = said[said.index("\nEnsemble of trials 1, 2") :]
+    (line,) = (each for each in of_ensemble if each.startswith("near/dev: "))
+    assert line.endswith(f"mse {metrics['near/dev']['mse']:.4f}")
     assert metrics.keys() == results[0].metrics.keys() == {"chunk/dev", "near/dev"}
     assert all(
         metrics[key].keys() == results[0].metrics[key].keys() - {"loss"} for key in metrics
