@@ -83,6 +83,20 @@ def format_seconds(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
+def percent(share: float | None) -> str:
+    """Formats a share, those below 1 % with two decimals; `-` for None.
+
+    Only nothing is shown as 0, and only everything as 100 %.
+    """
+    if share is None:
+        return "-"
+    if 0 < share < 0.00005:
+        return "<0.01%"
+    if 0.9995 <= share < 1:
+        return ">99.9%"
+    return f"{share:.2%}" if 0 < share < 0.01 else f"{share:.1%}"
+
+
 def markdown_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], *, text_columns: int
 ) -> str:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable
 
 from electra_tf.text.tokenizer_description import warn_of_unknown_words
-from electra_tf.util.console import format_seconds
+from electra_tf.util.console import format_seconds, percent
 from pretrain_data.build.selection import CAUSES, DUPLICATE, NEAR_DUPLICATE
 from pretrain_data.corpus.corpus_report import print_nulls, print_repairs
 from pretrain_data.examples.shard_names import SHARD_PREFIX
@@ -106,16 +106,16 @@ def _model_flags(manifest: records_manifest.Manifest) -> list[str]:
 
 def _describe_tokens(manifest: records_manifest.Manifest) -> str:
     read, written = manifest.num_tokens_read, manifest.num_tokens_written
-    text = f"Tokens:   {read:,} read, {written:,} written ({written / read:.1%})"
+    text = f"Tokens:   {read:,} read, {written:,} written ({percent(written / read)})"
     if manifest.authors_trimming:
         causes = [f"{n:,} {cause}" for cause, n in manifest.dropped_tokens.items()]
         text += f", {read - written:,} dropped (--authors_trimming): {', '.join(causes)}"
     elif read > written:
         text += f", {read - written:,} in duplicate documents"
     num_positions = manifest.num_examples * manifest.max_seq_length
-    padding = f"{manifest.num_padding / num_positions:.1%} of the positions are padding"
+    padding = f"{percent(manifest.num_padding / num_positions)} of the positions are padding"
     unknown = ""
     if manifest.num_unknown:
         share = manifest.num_unknown / manifest.num_words
-        unknown = f"; {share:.2%} of the words are unknown ([UNK])"
+        unknown = f"; {percent(share)} of the words are unknown ([UNK])"
     return f"{text}{unknown}; {padding}."

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from electra_tf.util.console import markdown_table
+from electra_tf.util.console import markdown_table, percent
 from electra_tf.util.paths import is_remote
 
 MAX_FILES = 20
@@ -130,13 +130,6 @@ def bin_name(histogram_bin: Mapping[str, int]) -> str:
     """Returns the lengths of a bin, such as `8-15`."""
     first, last = histogram_bin["from"], histogram_bin["to"]
     return f"{first}" if first == last else f"{first}-{last}"
-
-
-def percent(share: float | None) -> str:
-    """Formats a share, those below 1 % with two decimals; `-` for None."""
-    if share is None:
-        return "-"
-    return f"{share:.2%}" if 0 < share < 0.01 else f"{share:.1%}"
 
 
 def number(value: float | None) -> str:

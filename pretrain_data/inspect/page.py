@@ -5,9 +5,10 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from electra_tf.util.console import percent
 from electra_tf.util.extras import import_extra
 from pretrain_data.inspect.charts import length_chart
-from pretrain_data.inspect.console_report import percent, spread, table_rows
+from pretrain_data.inspect.console_report import spread, table_rows
 
 _TEMPLATES = pathlib.Path(__file__).with_name("templates")
 

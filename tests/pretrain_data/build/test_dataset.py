@@ -35,7 +35,7 @@ from flags.command_line import parsing
 from flags.records import training_records
 from pretrain_data.build import dataset
 from pretrain_data.build.output_dir import INNER_LOCK_FILE, lock_output_dir
-from pretrain_data.build.report import _records_flag
+from pretrain_data.build.report import _records_flag, print_result
 from pretrain_data.corpus.inputs import find_corpus
 from pretrain_data.parallel.counts import WorkerError
 from pretrain_data.records.checks import check_records
@@ -155,6 +155,9 @@ def test_unknown_tokens_are_counted_and_many_warned_of(build, corpus_dir, tmp_pa
         ids += features["input_ids"].int64_list.value
     assert ids.count(1) == many.num_unknown
     assert "of the words are unknown ([UNK]); " in messages[-1]
+    rare = dataclasses.replace(many, num_unknown=1, num_words=1_000_000)
+    print_result(rare, None, tmp_path / "r", tmp_path / "vocab.txt", 1.0, messages.append)
+    assert "; <0.01% of the words are unknown ([UNK]); " in messages[-1]
     assert "of the words of the records are unknown" in capsys.readouterr().err
 
 

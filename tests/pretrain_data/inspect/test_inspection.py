@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.text.vocabulary import load_vocabulary
+from electra_tf.util.console import percent
 from electra_tf.util.errors import UserError
 from pretrain_data.inspect.console_report import common_folder, format_report
 from pretrain_data.inspect.duplicates import DuplicateCounter
@@ -91,6 +92,23 @@ def test_the_report_in_words(files, vocabulary):
     assert "| a | 3 | 8 | 6.0 | 25.0% | 11.1% | 33.3% | 1 | w5 w6 w7 |" in text
     assert "| c | 0 | 0 | - | - | - | - | 0 |  |" in text
     assert "Segments: 40.0% of the records have one." in text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (None, "-"),
+        (0, "0.0%"),
+        (1e-6, "<0.01%"),
+        (0.0011, "0.11%"),
+        (0.5, "50.0%"),
+        (0.9994, "99.9%"),
+        (0.9996, ">99.9%"),
+        (1, "100.0%"),
+    ],
+)
+def test_only_nothing_is_zero_percent_and_only_everything_a_hundred(share, text):
+    assert percent(share) == text
 
 
 def test_a_sample_takes_the_start_of_every_file(files, vocabulary):
