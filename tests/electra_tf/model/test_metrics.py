@@ -42,6 +42,17 @@ def test_auc_counts_real_tokens_and_comes_close_to_the_exact_one():
     assert padded > values["disc_auc"] + 0.05
 
 
+def test_the_auc_is_close_to_the_exact_one_where_logits_hardly_differ():
+    """As early in training, when the discriminator knows little more than the replaced share."""
+    generator = np.random.default_rng(5)
+    labels = (generator.random([64, 128]) < 0.15).astype(np.int32)
+    logits = (-1.8 + 0.03 * (generator.normal(size=labels.shape) + 0.5 * labels)).astype("f")
+    found = metrics.finalize(metrics.auc_sums(logits, labels, np.ones_like(labels)))["disc_auc"]
+    expected = exact_auc(logits, labels)
+    assert expected > 0.6
+    assert found == pytest.approx(expected, abs=1e-3)
+
+
 def test_sums_of_two_batches_are_those_of_both():
     logits, labels, mask = random_scores()
     whole = metrics.auc_sums(logits, labels, mask)
@@ -103,10 +114,10 @@ def test_logits_beyond_the_histogram_are_in_its_outer_bins():
     logits = tf.constant([[-40.0, -16.0, -15.99, 0.0, 15.99, 16.0, 40.0, 15.5]])
     labels = tf.constant([[1, 0, 1, 0, 1, 0, 1, 0]])
     sums = metrics.auc_sums(logits, labels, tf.ones_like(labels))["disc_auc"].numpy()
-    assert sums.shape == (2, 512)
-    bins = [[0, 0, 511, 511], [0, 256, 504, 511]]
-    for label, expected in enumerate(bins):
-        assert np.repeat(np.arange(512), sums[label].astype(int)).tolist() == expected
+    assert sums.shape == (2, 8192)
+    bins = [[0, 4096, 8064, 8191], [0, 2, 8189, 8191]]
+    for label, expected in enumerate(reversed(bins)):
+        assert np.repeat(np.arange(8192), sums[label].astype(int)).tolist() == expected
 
 
 AUCS = ("disc_auc", "disc_auc_with_padding")
