@@ -26,8 +26,8 @@ _AUC_THRESHOLDS = np.array(
     [-1e-7, *(np.arange(1, 199, dtype=np.float32) / np.float32(199)), 1 + 1e-7], np.float32
 )
 _AUC_EPSILON = 1e-6
-# Our AUC: a histogram of logits with bins of 1/256 between -16 and 16. Early in training, logits
-# differ by less than a tenth, and wide bins make ties of them.
+# Our AUC: a histogram of logits with bins of 1/256 between -16 and 16. Early in training,
+# logits differ by less than a tenth, and wide bins make ties of them.
 _LOGIT_LIMIT = 16.0
 _LOGIT_BINS = 8192
 AUC = "disc_auc"

@@ -43,7 +43,7 @@ def test_auc_counts_real_tokens_and_comes_close_to_the_exact_one():
 
 
 def test_the_auc_is_close_to_the_exact_one_where_logits_hardly_differ():
-    """As early in training, when the discriminator knows little more than the replaced share."""
+    """As early in training, when it knows little more than the replaced share."""
     generator = np.random.default_rng(5)
     labels = (generator.random([64, 128]) < 0.15).astype(np.int32)
     logits = (-1.8 + 0.03 * (generator.normal(size=labels.shape) + 0.5 * labels)).astype("f")
