@@ -60,6 +60,7 @@ class RunFacts:
         unknown_share: share of unknown words in the records.
         warmup_flag: flag that lengthens the warm-up.
         generator_flag: flag that makes the generator smaller than the discriminator.
+        stop_flag: flag of the steps between evaluations.
     """
 
     num_train_steps: int
@@ -74,6 +75,7 @@ class RunFacts:
     unknown_share: float | None = None
     warmup_flag: str = "--num_warmup_steps"
     generator_flag: str = "--generator_hidden_size"
+    stop_flag: str = "--save_checkpoints_steps"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -52,6 +52,7 @@ def facts_of(
             num_train_steps=steps,
             num_warmup_steps=int(share * steps),
             warmup_flag="--warmup_proportion",
+            stop_flag="--eval_steps",
         )
     # If both are one encoder, the flags of the generator's size have no effect.
     shares_all = hyperparameters.get("embedding_sharing") == SHARE_ALL

@@ -39,6 +39,8 @@ from electra_tf.util.files import make_folders, write_atomically
 TENSORBOARD_DIR = "tensorboard"
 # Kind of the records of settings that a resumed run has changed.
 _SETTINGS = "settings"
+# Seconds of evaluations and checkpoints from which on a run is told that they take too long.
+_LONG_STOPS = 300.0
 # Characters that TensorBoard would take for Markdown, such as the ## of a piece.
 _MARKDOWN = re.compile(r"[\\`*_{}\[\]()#+\-.!>]")
 
@@ -147,7 +149,10 @@ class TrainLog:
                     hparams.hparams(
                         plain_settings(settings), trial_id=os.path.abspath(model_dir)
                     )
-        self._last_step, self._last_time = first_step, time.monotonic()
+        self._stop_flag = facts and facts.stop_flag
+        self._first_step, self._start = first_step, time.monotonic()
+        self._last_step, self._last_time = first_step, self._start
+        self._stopped = 0.0  # seconds of evaluations and checkpoints
         self._compiles = True  # the first steps
 
     def set_phase(self, seq_length: int, stage: int = 0) -> None:
@@ -156,10 +161,16 @@ class TrainLog:
         self._compiles = True
 
     def training(self, step: int, values: Mapping[str, float]) -> None:
-        """Logs the metrics and the rates (`RATES`) of the steps since the last record."""
+        """Logs the metrics and the rates (`RATES`) of the steps since the last record.
+
+        Rates exclude evaluations and checkpoints; the time left includes them.
+        """
         now = time.monotonic()
         rate = (step - self._last_step) / max(now - self._last_time, 1e-9)
-        left = (self._num_train_steps - step) / rate if rate else math.inf
+        left = math.inf
+        if rate:
+            seconds_per_step = 1 / rate + self._stopped / (step - self._first_step)
+            left = (self._num_train_steps - step) * seconds_per_step
         rates = {
             "steps_per_second": rate,
             "sequences_per_second": rate * self._batch_size,
@@ -182,6 +193,7 @@ class TrainLog:
             f"{format_metrics({**rates, **values})}"
         )
         self._last_step, self._last_time = step, now
+        self._warn_of_long_stops(now)
         self._diagnose({"step": step, "kind": "train", **values})
 
     def health(self) -> list[str]:
@@ -228,7 +240,9 @@ class TrainLog:
         try:
             yield
         finally:
-            self._last_time += time.monotonic() - start
+            seconds = time.monotonic() - start
+            self._last_time += seconds
+            self._stopped += seconds
 
     def close(self, error: BaseException | None = None) -> None:
         """Flushes and closes the files, and ends the runs of trackers.
@@ -241,6 +255,15 @@ class TrainLog:
         with self._naming_errors():
             self._writer.close()
         close_trackers(self._trackers, error)
+
+    def _warn_of_long_stops(self, now: float) -> None:
+        """Warns of evaluations and checkpoints that take longer than the training."""
+        training = now - self._start - self._stopped
+        if self._stop_flag and self._stopped > max(training, _LONG_STOPS):
+            warn_once(
+                "Evaluations and checkpoints take more of the time of this run than training: "
+                f"increase {self._stop_flag}"
+            )
 
     def _diagnose(self, record: Mapping[str, Any]) -> None:
         if self._health is not None:

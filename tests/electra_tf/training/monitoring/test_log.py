@@ -11,6 +11,8 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.text.inspected_tokens import InspectedToken
+from electra_tf.training.monitoring.diagnoses import RunFacts
+from electra_tf.training.monitoring.health import facts_of
 from electra_tf.training.monitoring.log import TrainLog, Utilization
 from electra_tf.training.monitoring.run_info import (
     LOG_FILE,
@@ -52,7 +54,7 @@ def test_the_mfu_follows_the_stage_and_the_sequence_length(tmp_path):
     assert console.getvalue().count("MFU") == 2
 
 
-def test_rates_exclude_the_clock_stopped_between_two_records(tmp_path, monkeypatch):
+def test_the_time_left_includes_the_clock_stopped_but_the_rates_do_not(tmp_path, monkeypatch):
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     log = start(tmp_path)
@@ -66,10 +68,35 @@ def test_rates_exclude_the_clock_stopped_between_two_records(tmp_path, monkeypat
     now[0] += 4.0
     log.training(90, {"loss": 1.0})
     log.close()
-    for record, left in zip(read(log), (5.0, 1.0), strict=True):
+    # The clock is stopped for 20 seconds a step up to 50, and for 22.2 up to 90.
+    for record, left in zip(read(log), (5.0 + 1000.0, 1.0 + 2000.0 / 9), strict=True):
         assert record["steps_per_second"] == pytest.approx(10)
         assert record["sequences_per_second"] == pytest.approx(80)
         assert record["seconds_left"] == pytest.approx(left)
+
+
+@pytest.mark.parametrize(
+    ("facts", "flag"),
+    [
+        (facts_of({"num_train_steps": 100}), "--save_checkpoints_steps"),
+        (facts_of({"task_names": ["cola"]}, num_train_steps=100), "--eval_steps"),
+    ],
+)
+def test_evaluations_that_take_longer_than_training_are_warned_of(
+    facts, flag, tmp_path, monkeypatch, capsys
+):
+    warn_once.cache_clear()
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    log = start(tmp_path, facts=facts)
+    # Too short to tell; shorter than the training; longer.
+    for step, training, stopped, warned in [(10, 9, 250, 0), (20, 991, 700, 0), (30, 9, 90, 1)]:
+        now[0] += training
+        with log.clock_stopped():
+            now[0] += stopped
+        log.training(step, {"loss": 1.0})
+        assert capsys.readouterr().err.count(flag) == warned
+    log.close()
 
 
 def test_rates_of_steps_that_are_compiled_are_marked_on_the_console(tmp_path):
@@ -90,12 +117,13 @@ def test_rates_of_steps_that_are_compiled_are_marked_on_the_console(tmp_path):
 SENTENCES = [[InspectedToken("the", "the", 0.1), InspectedToken("dog", "cat", 0.87654)]]
 
 
-def start(folder: pathlib.Path, first_step: int = 0) -> TrainLog:
+def start(folder: pathlib.Path, first_step: int = 0, facts: RunFacts | None = None) -> TrainLog:
     return TrainLog(
         str(folder),
         first_step=first_step,
         num_train_steps=100,
         batch_size=8,
+        facts=facts,
         stream=io.StringIO(),
     )
 
