@@ -21,6 +21,8 @@ from electra_tf.util.errors import UserError, refuse_single_string
 
 # Number of tokens listed below each sentence.
 _NUM_NAMED = 3
+# Number of sentences that are computed at once: their logits over the vocabulary are large.
+_BATCH_SIZE = 32
 
 
 def show(
@@ -98,21 +100,27 @@ def inspect_sentences(
         UserError: the run is in a stage without a discriminator, or `sentences` is a single
             string.
     """
+    refuse_single_string("texts", sentences)
     length = model.config.max_seq_length
-    features = encode(vocabulary, tokenizer, sentences, length)
-    output = model(features, randomness=Randomness(seed, 0, dropout=False))
-    if output.discriminator is None:
-        raise UserError(
-            f"--objective={model.config.objective}: the discriminator is not trained yet; "
-            "continue the run"
+    inspected: list[list[InspectedToken]] = []
+    for first in range(0, len(sentences), _BATCH_SIZE):
+        batch = sentences[first : first + _BATCH_SIZE]
+        features = encode(vocabulary, tokenizer, batch, length)
+        randomness = Randomness(seed, 0, first_example=first, dropout=False)
+        output = model(features, randomness=randomness)
+        if output.discriminator is None:
+            raise UserError(
+                f"--objective={model.config.objective}: the discriminator is not trained yet; "
+                "continue the run"
+            )
+        inspected += inspected_tokens(
+            vocabulary,
+            features[INPUT_IDS].numpy(),
+            output.fake_data.inputs.input_ids.numpy(),
+            output.discriminator.probs.numpy(),
+            features[INPUT_MASK].numpy(),
         )
-    return inspected_tokens(
-        vocabulary,
-        features[INPUT_IDS].numpy(),
-        output.fake_data.inputs.input_ids.numpy(),
-        output.discriminator.probs.numpy(),
-        features[INPUT_MASK].numpy(),
-    )
+    return inspected
 
 
 def encode(

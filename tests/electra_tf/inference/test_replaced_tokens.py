@@ -57,6 +57,28 @@ def test_sentences_are_padded_masked_and_read_back(make_config, tiny_data):
     assert replaced_tokens.render(shown[2], color=True) == ""
 
 
+def test_many_sentences_are_computed_in_batches(make_config, tiny_data, monkeypatch):
+    """With the replacements of one batch of all, whose logits would not fit into memory."""
+    vocabulary = load_vocabulary(tiny_data / "vocab.txt", "--vocab_file")
+    tokenizer = Tokenizer(vocabulary, True, True)
+    model = build_model(make_config(mask_prob=0.5), special_token_ids(vocabulary))
+    sentences = ["w1 w2 w3 w4 w5 w6 w7 w8"] * 70
+    sizes: list[int] = []
+    encode = replaced_tokens.encode
+
+    def note(vocabulary, tokenizer, texts, length):
+        sizes.append(len(texts))
+        return encode(vocabulary, tokenizer, texts, length)
+
+    monkeypatch.setattr(replaced_tokens, "encode", note)
+    shown = replaced_tokens.inspect_sentences(model, vocabulary, tokenizer, sentences, 0)
+    monkeypatch.setattr(replaced_tokens, "_BATCH_SIZE", 70)
+    at_once = replaced_tokens.inspect_sentences(model, vocabulary, tokenizer, sentences, 0)
+    assert sizes == [32, 32, 6, 70]
+    for ours, theirs in zip(shown, at_once, strict=True):
+        assert [item.token for item in ours] == [item.token for item in theirs]
+
+
 def test_shows_sentences_from_the_newest_checkpoint(make_config, capsys):
     config = make_config(num_train_steps=2)
     pretraining_runs.train(config, discard)
