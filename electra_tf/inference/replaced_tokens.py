@@ -21,8 +21,8 @@ from electra_tf.util.errors import UserError, refuse_single_string
 
 # Number of tokens listed below each sentence.
 _NUM_NAMED = 3
-# Number of sentences that are computed at once: their logits over the vocabulary are large.
-_BATCH_SIZE = 32
+# Tokens of the sentences that are computed at once: their logits over the vocabulary are large.
+_BATCH_TOKENS = 4096
 
 
 def show(
@@ -102,9 +102,10 @@ def inspect_sentences(
     """
     refuse_single_string("texts", sentences)
     length = model.config.max_seq_length
+    batch_size = max(1, _BATCH_TOKENS // length)
     inspected: list[list[InspectedToken]] = []
-    for first in range(0, len(sentences), _BATCH_SIZE):
-        batch = sentences[first : first + _BATCH_SIZE]
+    for first in range(0, len(sentences), batch_size):
+        batch = sentences[first : first + batch_size]
         features = encode(vocabulary, tokenizer, batch, length)
         randomness = Randomness(seed, 0, first_example=first, dropout=False)
         output = model(features, randomness=randomness)

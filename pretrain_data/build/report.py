@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable
 
 from electra_tf.text.tokenizer_description import warn_of_unknown_words
-from electra_tf.util.console import format_seconds, percent
+from electra_tf.util.console import format_seconds, percent, warn_once
 from pretrain_data.build.selection import CAUSES, DUPLICATE, NEAR_DUPLICATE
 from pretrain_data.corpus.corpus_report import print_nulls, print_repairs
 from pretrain_data.examples.shard_names import SHARD_PREFIX
@@ -15,6 +15,9 @@ from pretrain_data.records import manifest as records_manifest
 
 # Maximum length of the models that the position embeddings have by default.
 _DEFAULT_POSITIONS = 512
+# Share of padding above which it is warned of, and examples of a corpus that is large enough
+# for it to matter.
+_MAX_PADDING, _MIN_EXAMPLES = 0.5, 1000
 # Names of folders of records that are not for training, such as eval_tfrecords.
 _HELD_OUT_NAME = re.compile(r"(?<![a-z])(eval|held_?out|dev|valid(ation)?)(?![a-z])")
 
@@ -45,6 +48,7 @@ def print_result(
     if manifest.pack:
         print_fn(f"{manifest.num_packed:,} examples contain several documents.")
     warn_of_unknown_words("the records", manifest.num_unknown, manifest.num_words, vocab_file)
+    _warn_of_padding(manifest)
     text_megabytes = manifest.num_text_bytes / 1e6
     duration = f"{seconds:.1f} s" if seconds < 10 else format_seconds(seconds)
     print_fn(
@@ -62,6 +66,23 @@ def print_result(
         f"--vocab_size={manifest.vocab_size} --max_seq_length={manifest.max_seq_length}"
         + "".join(f" {flag}" for flag in _model_flags(manifest))
     )
+
+
+def _warn_of_padding(manifest: records_manifest.Manifest) -> None:
+    """Warns if most of what training will compute is padding."""
+    share = _padding_share(manifest)
+    if manifest.num_examples < _MIN_EXAMPLES or share <= _MAX_PADDING:
+        return
+    can_pack = not (manifest.pack or manifest.authors_trimming)
+    warn_once(
+        f"{percent(share)} of the positions of the records are padding, which takes as long to "
+        "train on as text: pass a smaller --max-seq-length"
+        + (", or --pack, which fills rows with several documents" if can_pack else "")
+    )
+
+
+def _padding_share(manifest: records_manifest.Manifest) -> float:
+    return manifest.num_padding / (manifest.num_examples * manifest.max_seq_length)
 
 
 def _print_duplicates(
@@ -112,8 +133,7 @@ def _describe_tokens(manifest: records_manifest.Manifest) -> str:
         text += f", {read - written:,} dropped (--authors_trimming): {', '.join(causes)}"
     elif read > written:
         text += f", {read - written:,} in duplicate documents"
-    num_positions = manifest.num_examples * manifest.max_seq_length
-    padding = f"{percent(manifest.num_padding / num_positions)} of the positions are padding"
+    padding = f"{percent(_padding_share(manifest))} of the positions are padding"
     unknown = ""
     if manifest.num_unknown:
         share = manifest.num_unknown / manifest.num_words

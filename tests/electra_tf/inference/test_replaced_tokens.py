@@ -71,8 +71,9 @@ def test_many_sentences_are_computed_in_batches(make_config, tiny_data, monkeypa
         return encode(vocabulary, tokenizer, texts, length)
 
     monkeypatch.setattr(replaced_tokens, "encode", note)
+    monkeypatch.setattr(replaced_tokens, "_BATCH_TOKENS", 32 * 16)
     shown = replaced_tokens.inspect_sentences(model, vocabulary, tokenizer, sentences, 0)
-    monkeypatch.setattr(replaced_tokens, "_BATCH_SIZE", 70)
+    monkeypatch.setattr(replaced_tokens, "_BATCH_TOKENS", 70 * 16)
     at_once = replaced_tokens.inspect_sentences(model, vocabulary, tokenizer, sentences, 0)
     assert sizes == [32, 32, 6, 70]
     for ours, theirs in zip(shown, at_once, strict=True):

@@ -361,6 +361,26 @@ def test_lines_are_split_into_sentences_when_told(build, corpus_dir):
         build(sentences="split", sentence_language="English", overwrite=True)
 
 
+@pytest.mark.parametrize(
+    ("settings", "advice"),
+    [
+        ({"max_seq_length": 64}, "smaller --max-seq-length, or --pack,"),
+        ({"max_seq_length": 64, "authors_trimming": True}, "smaller --max-seq-length\n"),
+        ({"max_seq_length": 64, "pack": True}, None),
+        ({"max_seq_length": 16}, None),
+    ],
+)
+def test_records_that_are_mostly_padding_are_warned_of(
+    build, corpus_dir, capsys, settings, advice
+):
+    (corpus_dir / "short.txt").write_text("w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11\n\n" * 1200)
+    warn_once.cache_clear()
+    build(**settings)
+    warned = capsys.readouterr().err
+    assert ("of the records are padding" in warned) == (advice is not None)
+    assert (advice or "") in warned
+
+
 def test_packed_rows_are_counted_and_lose_nothing(build, tmp_path):
     messages = []
     plain = build(max_seq_length=128)
