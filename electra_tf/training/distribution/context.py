@@ -7,10 +7,11 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from electra_tf.config.distribution import DistributionConfig, check_batch_size
-from electra_tf.training.distribution.cores import share_cores
+from electra_tf.training.distribution.cores import runs_on_one_cpu, share_cores
 from electra_tf.training.distribution.preemption import Preemption
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.training.distribution.workers import Workers
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
 TRAIN_BATCH_SIZE = "train_batch_size"
@@ -55,6 +56,11 @@ def create_context(
         raise UserError(
             "--jit_compile: TensorFlow compiles steps of several replicas for GPUs only; "
             "remove it on CPU devices"
+        )
+    if config.jit_compile and TRAIN_BATCH_SIZE in batch_sizes and runs_on_one_cpu(strategy):
+        warn_once(
+            "--jit_compile is slow here, because it is for GPUs: on a CPU, training can be "
+            "twice as fast without it"
         )
     workers = Workers(strategy)
     return DistributionContext(strategy, workers, Preemption(workers), side_by_side)
