@@ -14,6 +14,7 @@ from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, nearest_name_hint
 from electra_tf.util.files import parse_json, read_given_text
 from electra_tf.util.paths import is_remote, with_home
+from flags.command_line.pipes import refuse_pipes
 from flags.command_line.recipe_files import find_recipe
 
 # Hyperparameters that may be a file of `recipes/`.
@@ -74,7 +75,8 @@ def explicit_values(
 
     Raises:
         UserError: for an unknown hyperparameter (with the nearest name), a value of
-            the wrong type, or JSON that does not parse.
+            the wrong type, a pipe as a file that is read several times, or JSON that does
+            not parse.
     """
     fields = {field.name: field for field in dataclasses.fields(config_class)}
     values: dict[str, Any] = {}
@@ -90,6 +92,7 @@ def explicit_values(
             value = fields[name].metadata["null"]
         if value is not None:
             values[name] = with_home(_convert(fields[name], value, f"{name} in --hparams"))
+    refuse_pipes(values, "{name} in --hparams: {value}")
     for name, field in fields.items():
         value = flag_values[name].value
         if value is not None:

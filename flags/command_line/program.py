@@ -7,7 +7,6 @@ import functools
 import inspect
 import os
 import signal
-import stat
 import sys
 import threading
 import traceback
@@ -32,6 +31,7 @@ from flags.command_line.parsing import (
     unexpected_argument_message,
 )
 from flags.command_line.path_encoding import describe_path_encoding
+from flags.command_line.pipes import refuse_pipes
 from flags.command_line.program_names import spell_programs
 from flags.command_line.recipe_files import given_flagfiles
 from flags.command_line.standard_streams import discard_output, prepare_standard_streams
@@ -40,8 +40,6 @@ from flags.remote.paths import Role, Roles, local_paths
 USAGE_ERROR_STATUS = 2
 USER_ERROR_STATUS = 1
 INTERRUPTED_STATUS = 130
-# Flags of files that are read several times; a pipe can be read only once.
-_READ_AGAIN = ("task_spec", "vocab_file", "word_list")
 # Errors that the user can fix, such as a full disk, a read-only folder or a missing file.
 OF_THE_SYSTEM = frozenset(
     (
@@ -155,7 +153,7 @@ def _parse_command_line(
         if rest and not takes_arguments:
             raise UserError(unexpected_argument_message(rest[0]))
         _refuse_overwriting_flagfiles(remote)
-        _refuse_pipes(flags.FLAGS.flag_values_dict())
+        refuse_pipes(flags.FLAGS.flag_values_dict(), "--{name}={value}")
     except UserError as error:
         _exit_with_message(error, USAGE_ERROR_STATUS, hint="Try --help.")
     except SystemExit:
@@ -231,25 +229,6 @@ def _refuse_overwriting_flagfiles(roles: Roles) -> None:
         for name in outputs:
             if value := flags.FLAGS[name].value:
                 check_not_input(value, f"--{name}", {"--flagfile": path})
-
-
-def _refuse_pipes(values: Mapping[str, Any]) -> None:
-    """Raises UserError for a pipe where a second read would wait forever.
-
-    Args:
-        values: values of the flags.
-    """
-    for name in _READ_AGAIN:
-        value = values.get(name)
-        try:
-            mode = os.stat(value).st_mode if value else stat.S_IFREG
-        except (OSError, ValueError):  # missing, remote, or inline JSON
-            continue
-        if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode):
-            raise UserError(
-                f"--{name}={value} is a pipe or device, but this file is read several times: "
-                "pass the path of a file"
-            )
 
 
 def prepare_tensorflow() -> None:

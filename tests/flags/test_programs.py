@@ -222,24 +222,6 @@ def test_a_second_interrupt_does_not_disturb_the_exit(monkeypatch, capfd):
     signal.raise_signal(signal.SIGINT)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        "inspect_dataset.py --data_dir=data --vocab_file",
-        "build_pretraining_dataset.py --corpus-dir=x --output-dir=x --vocab-file",
-        "convert_checkpoint.py --from=x --to_format=tf1 --output=x --vocab_file",
-        "run_finetuning.py --task_spec",
-        "run_pretraining.py --word_list",
-    ],
-)
-def test_a_pipe_is_refused_where_a_file_is_read_again(arguments, tmp_path, monkeypatch, capfd):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    result = run_program([*arguments.split(), str(pipe)], ROOT, monkeypatch, capfd)
-    assert result.returncode == program.USAGE_ERROR_STATUS
-    assert f"={pipe} is a pipe or device, but this file is read several" in result.stderr
-
-
 def test_an_error_of_the_program_keeps_its_traceback(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["program.py"])
     for error in (OSError(errno.EBADF, "Bad file descriptor"), KeyError("x")):
