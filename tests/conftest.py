@@ -57,17 +57,6 @@ def _skip_grappler() -> None:
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
-def _share_stack() -> None:
-    """Gives all operations of graphs one stack: taking each is a twelfth of tracing's time.
-
-    TensorFlow names it in errors of an operation.
-    """
-    from tensorflow.python.util import tf_stack
-
-    stack = tf_stack.extract_stack()
-    tf_stack.extract_stack = lambda stacklevel=1: stack
-
-
 def _keep_threads() -> None:
     """Initializes TensorFlow, after which no run changes the threads of the others.
 
@@ -80,7 +69,6 @@ def _keep_threads() -> None:
 
 _split_cpu()
 _skip_grappler()
-_share_stack()
 _keep_threads()
 
 ROOT = pathlib.Path(__file__).parents[1]

@@ -80,7 +80,9 @@ def run_trials(figures: pathlib.Path, seed: int, count: int, *flags: str) -> lis
             return trials
         # A negative status is a signal; otherwise the harness itself failed.
         if done.returncode > 0 or len(trials) == before:
-            raise RuntimeError(f"{done.returncode}: {done.stderr[-3000:]}")
+            # The stack of a crash stands before a long list.
+            said = done.stderr.partition("\nExtension modules:")[0]
+            raise RuntimeError(f"{done.returncode}: {said[-3000:]}")
 
 
 def read_trials(figures: pathlib.Path) -> list[Trial]:
