@@ -70,6 +70,7 @@ from electra_tf.training.checkpoints.authors_files import (
 )
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
+from electra_tf.training.distribution.bfloat16 import warn_of_emulated_bfloat16
 from electra_tf.training.distribution.context import (
     TRAIN_BATCH_SIZE,
     DistributionContext,
@@ -342,6 +343,8 @@ def evaluate(
             }
         )
         text_counts(config, vocabulary, records)
+        if context.workers.is_chief:
+            warn_of_emulated_bfloat16(config.precision)
         model, step, checkpoint = load_evaluated_model(
             config,
             vocabulary,

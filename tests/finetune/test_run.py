@@ -23,7 +23,7 @@ from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.training.checkpoints.best_checkpoint import BestCheckpoint
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
-from electra_tf.training.distribution import context
+from electra_tf.training.distribution import bfloat16, context
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.monitoring.run_info import read_log, training_seconds, write_run_info
 from electra_tf.training.nonfinite import MAX_IN_A_ROW
@@ -963,11 +963,14 @@ def test_evaluates_a_trained_model_alone(make_finetuning_config, finished):
 def test_a_run_that_only_predicts_in_bfloat16_limits_threads(
     make_finetuning_config, finished, monkeypatch
 ):
-    limited = []
+    limited, told = [], []
     monkeypatch.setattr(finetune_run, "limit_operation_threads", lambda: limited.append(True))
+    monkeypatch.setattr(bfloat16, "_is_emulated", lambda cpu_info: True)
+    monkeypatch.setattr(bfloat16, "warn_once", told.append)
     for precision, expected in (("float32", []), ("mixed_bfloat16", [True])):
         finetune_run.run(make_finetuning_config(do_train=False, precision=precision), quiet)
         assert limited == expected
+        assert len(told) == len(expected)
 
 
 def test_scores_on_a_single_label_are_warned_of(

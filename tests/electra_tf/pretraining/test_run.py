@@ -18,7 +18,7 @@ from electra_tf.config.resumption import changed_metrics
 from electra_tf.model_builder import model_class
 from electra_tf.pretraining import run
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
-from electra_tf.training.distribution import context
+from electra_tf.training.distribution import bfloat16, context
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.monitoring.run_info import read_run_info, write_run_info
 from electra_tf.util.console import warn_once
@@ -745,6 +745,10 @@ def test_every_mode_trains_and_xla_computes_the_same(
         np.testing.assert_allclose(actual[name], value, atol=2e-5, err_msg=name)
 
 
-def test_bfloat16_trains(make_config):
+def test_bfloat16_trains(make_config, monkeypatch):
+    told = []
+    monkeypatch.setattr(bfloat16, "_is_emulated", lambda cpu_info: True)
+    monkeypatch.setattr(bfloat16, "warn_once", told.append)
     options = {"precision": "mixed_bfloat16", "disallow_correct": True, "temperature": 2.0}
     assert_trains(make_config(num_train_steps=2, **options))
+    assert len(told) == 2  # by training and by evaluation
