@@ -52,7 +52,7 @@ def without_unknown_arrays(
 def _variables(checkpoint: ModelCheckpoint) -> list[NamedVariable]:
     """Returns the variables that the parts of a checkpoint must have."""
     description = checkpoint.description
-    mapping = encoder_variables(Encoder(description.encoder))
+    mapping = encoder_variables(Encoder(description.encoder, dtype="float32"))
     if checkpoint.has_discriminator:
         head = DiscriminatorHead(description.encoder)
         mapping += discriminator_head_variables(head, "discriminator_predictions")
@@ -62,7 +62,8 @@ def _variables(checkpoint: ModelCheckpoint) -> list[NamedVariable]:
             shape = description.generator
             # Some of them, or all, can be the discriminator's.
             has_own = f"{GENERATOR_EMBEDDINGS}word_embeddings" in checkpoint.arrays
-            mapping += encoder_variables(Encoder(shape), GENERATOR_NAME, embeddings=has_own)
+            generator = Encoder(shape, dtype="float32")
+            mapping += encoder_variables(generator, GENERATOR_NAME, embeddings=has_own)
         head = MaskedLMHead(shape, shape.embedding_size)
         mapping += masked_lm_head_variables(head, "generator_predictions")
     return mapping

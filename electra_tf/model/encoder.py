@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.encoder import EncoderConfig
+from electra_tf.config.hyperparameters import PRECISIONS
 from electra_tf.model import randomness
 from electra_tf.model.embeddings import DisentangledEmbeddings, Embeddings
 from electra_tf.model.layers import Linear, TransformerLayer
@@ -15,6 +16,7 @@ from electra_tf.model.layers import Linear, TransformerLayer
 DROPOUTS_PER_LAYER = 3
 # A position attends to itself and to all others, to those before it, or to those after it.
 BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT = "bidirectional", "left_to_right", "right_to_left"
+DIRECTIONS = (BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT)
 
 
 class EncoderOutput(NamedTuple):
@@ -33,6 +35,10 @@ class Encoder(keras.layers.Layer):
         rematerialize: gradient checkpointing: recompute each layer in the backward pass from
             its inputs (Chen et al. 2016, "Training deep nets with sublinear memory cost").
         direction: `BIDIRECTIONAL`, `LEFT_TO_RIGHT` or `RIGHT_TO_LEFT`.
+
+    Raises:
+        ValueError: there is no such direction; or weights would not be float32 with the
+            `dtype`, which is Keras's global policy if none is given.
     """
 
     def __init__(
@@ -45,6 +51,15 @@ class Encoder(keras.layers.Layer):
         **kwargs,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
+        if direction not in DIRECTIONS:
+            raise ValueError(
+                f"direction must be one of {', '.join(DIRECTIONS)}, not {direction!r}"
+            )
+        if self.variable_dtype != "float32":
+            raise ValueError(
+                f"The encoder {self.name} needs float32 weights, but its dtype is "
+                f"{self.dtype_policy.name}: pass a dtype of {', '.join(PRECISIONS)}"
+            )
         self.config = config
         self.rematerialize = rematerialize
         self.direction = direction
@@ -134,13 +149,23 @@ class Encoder(keras.layers.Layer):
 
         Raises:
             ValueError: ids are no integers; `input_ids` is not a matrix, or longer than the
-                position embeddings; or `input_mask` or `segment_ids` is not for as many tokens.
+                position embeddings; another input is not for as many tokens; `input_ids` is
+                ragged; or `dropout_key` is no key.
         """
+        _check_key(dropout_key)
+        if isinstance(input_ids, tf.RaggedTensor):
+            raise ValueError(
+                "input_ids is ragged, but rows must be padded to one length: call its "
+                "to_tensor, or frame texts with electra_tf.text.text_inputs"
+            )
         self._check_shape(tf.TensorShape(input_ids.shape), position_ids is None)
         _check_tokens(input_ids, input_mask, "input_mask", ranks=(2, 3))
         _check_tokens(input_ids, segment_ids, "segment_ids", ranks=(2,))
         _check_integers(input_ids, "input_ids")
         _check_integers(segment_ids, "segment_ids")
+        if position_ids is not None:
+            _check_tokens(input_ids, position_ids, "position_ids", ranks=(1, 2))
+            _check_integers(position_ids, "position_ids")
         count = DROPOUTS_PER_LAYER * len(self.encoder_layers)
         embedding_key, layer_keys = None, [None] * len(self.encoder_layers)
         if dropout_key is not None:
@@ -175,6 +200,14 @@ class Encoder(keras.layers.Layer):
     def _without_gradient(self, x: tf.Tensor, num_layers: int) -> tf.Tensor:
         """Returns the output of the lowest layers, without gradient if these are frozen."""
         return tf.stop_gradient(x) if num_layers == self._num_frozen_layers else x
+
+
+def _check_key(key: tf.Tensor | None) -> None:
+    """Raises ValueError for a seed, or another tensor that is no key of a random stream."""
+    if key is not None and (not tf.is_tensor(key) or key.dtype != tf.uint32):
+        raise ValueError(
+            f"dropout_key must be a key from electra_tf.model.randomness.make_key, not {key!r}"
+        )
 
 
 def _check_integers(ids: tf.Tensor, name: str) -> None:

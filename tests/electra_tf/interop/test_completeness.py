@@ -5,6 +5,7 @@ import pathlib
 import shutil
 from collections.abc import Callable
 
+import keras
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -65,6 +66,16 @@ def test_other_sizes_than_those_of_the_config_are_refused(tmp_path):
     with pytest.raises(UserError, match="compare the sizes in its config") as error:
         run(source, "tf1", tmp_path / "there")
     assert "--model" not in str(error.value)
+
+
+def test_a_conversion_does_not_depend_on_the_policy_of_keras(tmp_path):
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("bfloat16")
+    try:
+        run(HUGGINGFACE_DATA / "small", "tf1", tmp_path / "there")
+    finally:
+        keras.config.set_dtype_policy(policy)
+    assert any((tmp_path / "there").iterdir())
 
 
 def test_a_generator_that_is_not_whole_is_refused(tmp_path):

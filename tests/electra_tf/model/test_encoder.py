@@ -39,6 +39,18 @@ def test_an_encoder_has_the_types_of_its_own_policy(policy):
     assert output.dtype == tf.float32
 
 
+@pytest.mark.parametrize("policy", ["bfloat16", "float64"])
+def test_policies_whose_weights_are_not_float32_are_refused(policy):
+    with pytest.raises(ValueError, match=rf"encoder electra .* its dtype is {policy}: pass a"):
+        Encoder(CONFIG, dtype=policy, name="electra")
+
+
+def test_unknown_directions_are_refused():
+    """One was taken for right-to-left."""
+    with pytest.raises(ValueError, match=r"direction must be one of .*, not 'left-to-right'"):
+        Encoder(CONFIG, direction="left-to-right")
+
+
 @pytest.mark.parametrize("trace", [lambda call: call, tf.function])
 def test_shapes_that_cannot_be_read_are_named(trace):
     encoder = Encoder(CONFIG)
@@ -77,6 +89,29 @@ def test_masks_and_segments_of_other_tokens_are_refused(trace, shape):
         encode(ids, tf.ones_like(ids), other)
     with pytest.raises(ValueError, match=r"input_mask must be .*, not of shape \(\)"):
         encoder(ids, None, other)
+
+
+@pytest.mark.parametrize(
+    ("position_ids", "message"),
+    [
+        (tf.ones([2, 1], tf.int32), r"position_ids must be .* not of shape \(2, 1\)"),
+        (tf.ones([2, 4]), "position_ids must be integers, not float32"),
+    ],
+)
+def test_position_ids_of_other_tokens_are_refused(position_ids, message):
+    """A column would be broadcast, and every token have the same position."""
+    ids = tf.fill([2, 4], 5)
+    with pytest.raises(ValueError, match=message):
+        Encoder(CONFIG)(ids, tf.ones_like(ids), ids * 0, position_ids=position_ids)
+
+
+def test_ragged_ids_and_seeds_in_place_of_keys_are_refused():
+    encoder, ids = Encoder(CONFIG), tf.fill([2, 4], 5)
+    with pytest.raises(ValueError, match=r"input_ids is ragged, .*: call its to_tensor"):
+        encoder(tf.ragged.constant([[2, 3], [2, 5, 3]]), tf.ones_like(ids), ids * 0)
+    for key in (1, tf.constant([1, 2])):
+        with pytest.raises(ValueError, match=r"dropout_key must be a key from .*make_key, not"):
+            encoder(ids, tf.ones_like(ids), ids * 0, dropout_key=key)
 
 
 def output_and_gradients(
