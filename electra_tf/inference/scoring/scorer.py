@@ -127,6 +127,7 @@ class Scorer(abc.ABC):
             UserError: a text is no list of ids, lacks one of these, is longer than the model's
                 position embeddings, or has ids outside of its vocabulary.
         """
+        texts = list(texts)  # an iterator could be read only once
         for number, ids in enumerate(texts):
             self._check(number, ids)
         return self._score(texts)

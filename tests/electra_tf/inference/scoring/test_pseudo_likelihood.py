@@ -190,6 +190,15 @@ def test_arguments_that_are_no_methods_sizes_or_texts_are_refused(make_model):
         create_scorer(model, "mlm", 8).score(TEXTS[0])
 
 
+def test_texts_of_an_iterator_are_scored(make_model):
+    """They were read by the checks, and the result was empty."""
+    scorer = create_scorer(make_model(), "auto", 1)
+    texts = [[2, 7, 8, 3]]
+    (expected,) = scorer.score(texts)
+    (score,) = scorer.score(iter(texts))
+    assert score.total == expected.total != 0
+
+
 def test_a_method_that_the_model_has_not_is_refused(make_model):
     with pytest.raises(UserError, match=r"--method=electric.*choose mlm"):
         create_scorer(make_model(), "electric", 8)
