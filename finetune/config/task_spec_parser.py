@@ -60,7 +60,7 @@ def spec_from_flags(values: Mapping[str, Any], name: str) -> TaskSpec | None:
     """
     given = {
         key: values.get(f"{OWN_TASK_PREFIX}{key}")
-        for key in _KEYS
+        for key in KEYS
         if key not in ("name", "dev_seed")
     }
     given = {key: value for key, value in given.items() if value is not None}
@@ -104,20 +104,20 @@ def parse_spec(
     named = given.get("name")
     where = f"{source}: task {named!r}" if isinstance(named, str) else f"{source}: task"
     for key in given:
-        if key not in _KEYS:
+        if key not in KEYS:
             raise UserError(
-                f"{where} has the unknown key {key!r}.{nearest_name_hint(key, _KEYS)} "
-                f"Known keys: {', '.join(_KEYS)}"
+                f"{where} has the unknown key {key!r}.{nearest_name_hint(key, KEYS)} "
+                f"Known keys: {', '.join(KEYS)}"
             )
     values = {key: value for key, value in given.items() if value is not None}
     for key in ("name", "kind", "files"):
         if key not in values:
             raise UserError(f'{where} lacks the key "{key}"')
     for key, value in values.items():
-        if not _KEYS[key].is_valid(value):
-            raise UserError(f'{where}: "{key}" must be {_KEYS[key].expected}, not {value!r}')
+        if not KEYS[key].is_valid(value):
+            raise UserError(f'{where}: "{key}" must be {KEYS[key].expected}, not {value!r}')
     kind = values["kind"] = kinds_by_name()[values["kind"]]
-    for key in _KEYS:
+    for key in KEYS:
         kinds = [each.name for each in kinds_by_name().values() if key in each.spec_keys]
         if key in values and kinds and kind.name not in kinds:
             raise UserError(
@@ -177,7 +177,8 @@ def _is_column_or_list(value: Any) -> bool:
     return _is_column(value) or (isinstance(value, list) and all(map(_is_column, value)))
 
 
-_KEYS = {
+# Keys of a description.
+KEYS = {
     "name": _Key("letters from A to Z, digits, - and _", _is_name),
     "kind": _Key(
         f"one of {', '.join(kinds_by_name())}",

@@ -8,7 +8,7 @@ import shlex
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.vocabulary import load_vocabulary
 from finetune.config.finetuning import FinetuningConfig
-from finetune.config.task_spec_parser import spec_from_flags
+from finetune.config.task_spec_parser import KEYS, spec_from_flags
 from finetune.data.features import DataReport
 from finetune.tasks.registry import make_custom_task
 
@@ -53,3 +53,8 @@ def test_the_example_makes_the_task_that_it_trains(tmp_path, monkeypatch, demo_v
     assert all(len(row["input_ids/2"]) <= 48 for row in rows)
     positions = collections.Counter(example.label for example in train + dev)
     assert min(positions.values()) > 80
+
+
+def test_every_key_of_a_description_is_on_the_page():
+    page = (ROOT / "docs" / "own_task.md").read_text(encoding="utf-8")
+    assert [key for key in KEYS if f'"{key}"' not in page and f"`{key}`" not in page] == []

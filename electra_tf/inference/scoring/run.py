@@ -84,7 +84,7 @@ def run(config: ScoringConfig, print_fn: Callable[[str], None] = print) -> None:
         _print_error_rates(config, lists, plls, weight, print_fn)
     if encoder.num_truncated:
         length = config.model.max_seq_length
-        print_fn(f"{encoder.num_truncated} texts were truncated to {length} tokens.")
+        print_fn(f"Texts truncated to {length} tokens: {encoder.num_truncated}")
     print_fn(f"Scores: {config.output_file}")
 
 

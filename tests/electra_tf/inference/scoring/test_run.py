@@ -163,7 +163,7 @@ def test_texts_that_are_too_long_are_refused_or_cut(make_scoring):
         run(make_scoring(nbest_file=lists, tune_nbest_file=short), said.append)
     assert said == []  # nothing has been scored
     run(make_scoring(text_file=text, truncate=True), said.append)
-    assert "1 texts were truncated to 16 tokens." in said
+    assert "Texts truncated to 16 tokens: 1" in said
 
 
 def test_an_output_that_cannot_be_written_is_refused_before_scoring(
