@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -198,6 +199,13 @@ def test_the_request_of_the_readme(exported):
     (prediction,) = answer["predictions"]
     assert prediction.keys() == {"label", "labels", "scores"}
     assert prediction["label"] in prediction["labels"]
+
+
+def test_the_request_for_pairs_of_the_page_on_serving(exported):
+    page = (pathlib.Path(__file__).parents[2] / "docs/serving.md").read_text(encoding="utf-8")
+    (body,) = re.findall(r'`(\{"instances": \[\{.*?\}\]\})`', page)
+    (prediction,) = Server(exported["pairs"][0]).rest(body)["predictions"]
+    assert prediction["labels"] == ["a", "b", "c"]
 
 
 def test_classification(answers, expected):
