@@ -59,7 +59,7 @@ def _skip_grappler() -> None:
 
 
 def _skip_stacks() -> None:
-    """Leaves out the Python stack of each operation that is traced, about a sixth of a short run.
+    """Leaves out the Python stack of each traced operation, about a sixth of a short run.
 
     TensorFlow names it in errors of the operation.
     """
