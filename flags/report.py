@@ -50,8 +50,9 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_string(
         "output",
         None,
-        f"HTML file to write. If unset, {REPORT_FILE} in the run's folder; for several runs "
-        "or a remote run, in the current folder.",
+        f"HTML file to write. If unset, {REPORT_FILE} in the run's folder, or "
+        f"TASKS_{REPORT_FILE} beside TASKS{JSON_SUFFIX}; for several runs or a remote run, in "
+        "the current folder.",
         flag_values=flag_values,
         module_name=sys.argv[0],
     )
@@ -77,12 +78,20 @@ def config_from_flags(
     output = flag_values.output
     check_not_empty(output, "--output")
     if output is None:
-        folder = runs[0] if os.path.isdir(runs[0]) else os.path.dirname(runs[0])
-        output = os.path.join(folder, REPORT_FILE) if len(runs) == 1 else REPORT_FILE
+        output = _path_beside(runs[0]) if len(runs) == 1 else REPORT_FILE
     output = os.path.expanduser(output)
     check_output_file(output, "--output")
     _check_replaceable(output)
     return ReportConfig(runs, output)
+
+
+def _path_beside(run: str) -> str:
+    """Returns the path of the report that the run itself writes, if it writes one."""
+    if os.path.isdir(run):
+        return os.path.join(run, REPORT_FILE)
+    if run.endswith(JSON_SUFFIX):
+        return f"{run.removesuffix(JSON_SUFFIX)}_{REPORT_FILE}"
+    return os.path.join(os.path.dirname(run), REPORT_FILE)
 
 
 def _check_replaceable(output: str) -> None:

@@ -94,6 +94,10 @@ def test_joint_training_has_files_of_its_own(tmp_path):
 def test_runs_are_arguments_and_the_report_lies_beside_them(tmp_path):
     first, second = (write_run(tmp_path / name) for name in ("a", "b"))
     assert parse(str(first)).output == str(first / "report.html")
+    # Results of several tasks can lie in one folder.
+    results = tmp_path / "cola_results.json"
+    results.touch()
+    assert parse(str(results)).output == str(tmp_path / "cola_report.html")
     several = parse(str(first), str(second), "--output", "x.html")
     assert several == report.ReportConfig((str(first), str(second)), "x.html")
     assert parse(str(first), str(second)).output == "report.html"
@@ -217,7 +221,7 @@ def test_the_program_writes_a_report_without_tensorflow(tmp_path):
         timeout=60,
     )
     assert done.returncode == 0, done.stderr[-500:]
-    path = tmp_path / "results" / "report.html"
+    path = tmp_path / "results" / "t_report.html"
     assert done.stdout == f"Report: {path}\n"
     assert path.stat().st_size > 1_000_000
     assert "| tensorflow" not in done.stderr
