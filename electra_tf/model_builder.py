@@ -192,8 +192,14 @@ def create_model(
             mask by a `word_list`.
 
     Raises:
-        UserError: there are no records to count.
+        UserError: the vocabulary has more tokens than the model has embeddings, or there are
+            no records to count.
     """
+    if vocabulary.size > config.vocab_size:
+        raise UserError(
+            f"vocab_size is {config.vocab_size}, but the vocabulary has {vocabulary.size} "
+            f"tokens: pass vocab_size={vocabulary.size}, or the vocabulary of the model"
+        )
     counts = None
     generator_class = model_class(config).generator_class(config)
     needs_counts = masking_class(config).needs_counts or generator_class.needs_counts

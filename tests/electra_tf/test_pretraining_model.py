@@ -7,9 +7,10 @@ import tensorflow as tf
 
 from electra_tf.model.batch_types import SpecialTokenIds
 from electra_tf.model.randomness import Randomness
-from electra_tf.model_builder import build_model
+from electra_tf.model_builder import build_model, create_model
 from electra_tf.pretraining.evaluation import HeldOutEvaluator
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.errors import UserError
 
 SPECIAL = SpecialTokenIds(cls=2, sep=3, mask=4)
@@ -207,3 +208,10 @@ def test_a_value_of_each_row_is_not_broadcast_over_its_tokens(make_model, monkey
     message = rf"{method} must be \[batch, seq\], here \[3, 16\], not \[3, 1\]"
     with pytest.raises(ValueError, match=message):
         model(features(), randomness=Randomness(0, 0))
+
+
+def test_a_vocabulary_larger_than_the_embeddings_is_refused(make_config, tiny_data):
+    vocabulary = load_vocabulary(tiny_data / "vocab.txt")
+    config = make_config(vocab_size=vocabulary.size - 1)
+    with pytest.raises(UserError, match=f"pass vocab_size={vocabulary.size}"):
+        create_model(config, vocabulary)
