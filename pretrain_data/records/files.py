@@ -28,6 +28,8 @@ _CHANGED = "|changed|"
 _CHANGED_PATH = re.compile(rf"{re.escape(_CHANGED)}(.*?){re.escape(_CHANGED)}", re.DOTALL)
 # Of a file that is removed just before TensorFlow opens it.
 _REMOVED_PATH = re.compile(r"(?:^|\}\} )([^{}]+?); No such file or directory")
+# Of a record that is not whole, in TensorFlow's messages and in ours.
+_BROKEN_RECORD = re.compile(r"record at (byte )?\d+")
 
 
 def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -> list[str]:
@@ -191,6 +193,12 @@ def locate_bad_records(
             ) from error
         files = find_record_files(patterns, flag)
         bad_record = diagnose_bad_record(files, seq_length, vocab_size)
+        if bad_record is None and _BROKEN_RECORD.search(str(error)):
+            raise UserError(
+                f"{flag}: a record was broken when it was read, but none is now: the file was "
+                "written at that time, or storage failed. Run the same command again, which "
+                "resumes from the last checkpoint"
+            ) from error
         if bad_record is None:
             raise
         raise UserError(

@@ -107,5 +107,10 @@ def _checked_path(
 ) -> bytes:
     if check is not None:
         check(path.decode())
-    check_lengths(path.decode(), int(offset), int(count))
+    try:
+        check_lengths(path.decode(), int(offset), int(count))
+    except (ValueError, OSError):
+        if check is not None:  # it may have changed since
+            check(path.decode())
+        raise
     return path

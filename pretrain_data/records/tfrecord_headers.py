@@ -1,8 +1,6 @@
 """Checks the lengths in TFRecord headers, which TensorFlow allocates without looking."""
 
-import contextlib
 import functools
-import mmap
 import os
 import struct
 from typing import NamedTuple
@@ -11,6 +9,8 @@ from typing import NamedTuple
 HEADER_BYTES = 12
 FRAME_BYTES = 16
 ALL_RECORDS = -1
+
+_BLOCK_BYTES = 1 << 16
 
 
 class PlausibleRecords(NamedTuple):
@@ -41,14 +41,17 @@ def plausible_records(
     size = os.path.getsize(path)
     if offset >= size:
         return PlausibleRecords(0, None)
-    length_at = struct.Struct("<Q").unpack_from
+    length_at = struct.Struct("<Q")
     count = 0
-    with (
-        open(path, "rb") as file,
-        contextlib.closing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) as content,
-    ):
+    # Not mapped into memory: a file that is truncated meanwhile would end the process.
+    with open(path, "rb", buffering=0) as file:
+        block, start = b"", 0
         while offset + HEADER_BYTES <= size and count != max_count:
-            end = offset + FRAME_BYTES + length_at(content, offset)[0]
+            if offset + length_at.size > start + len(block):
+                block, start = os.pread(file.fileno(), _BLOCK_BYTES, offset), offset
+                if len(block) < length_at.size:
+                    return PlausibleRecords(count, offset)
+            end = offset + FRAME_BYTES + length_at.unpack_from(block, offset - start)[0]
             if end > size:
                 return PlausibleRecords(count, offset)
             offset = end

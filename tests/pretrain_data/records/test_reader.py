@@ -18,13 +18,16 @@ from pretrain_data.records.files import (
     find_record_files,
     locate_bad_records,
 )
+from pretrain_data.records.format import read_span
 from pretrain_data.records.reader import read_pretraining_records
 from tests.pretrain_data.records.shards import (
     LENGTH,
+    RECORD_BYTES,
     SHARDS,
     SHUFFLED,
     TOTAL,
     read,
+    truncate,
     write_shard,
 )
 
@@ -153,7 +156,8 @@ def test_files_that_change_between_epochs_are_refused(records, tmp_path, setting
         next(batches)
     changed = tmp_path / "data-3"
     if is_replaced:  # by as many records, of the same size
-        write_shard(changed, range(200, 200 + SHARDS[3]))
+        write_shard(tmp_path / "new", range(200, 200 + SHARDS[3]))
+        (tmp_path / "new").replace(changed)
     else:
         changed.unlink()
 
@@ -165,6 +169,50 @@ def test_files_that_change_between_epochs_are_refused(records, tmp_path, setting
     message = rf"^--pretrain_tfrecords: {changed} has been removed or replaced while it was"
     with pytest.raises(UserError, match=message):
         read_on()
+
+
+def test_a_file_that_is_being_written_when_its_lengths_are_checked_is_named(records, tmp_path):
+    """The writer is slower than a reader that has just found the file unchanged."""
+    changed = tmp_path / "data-3"
+    check = changes_of([str(changed)])
+
+    def check_and_truncate(path: str) -> None:
+        check(path)
+        truncate(changed, 2 * RECORD_BYTES + 20)
+
+    # As in the reader, the path is a tensor.
+    records = tf.data.Dataset.from_tensors(str(changed)).flat_map(
+        lambda path: read_span(path, 0, SHARDS[3], check_and_truncate)
+    )
+    with (
+        pytest.raises(UserError, match=rf"^--flag: {changed} has been removed or replaced"),
+        locate_bad_records(str(changed), "--flag", LENGTH),
+    ):
+        list(records)
+
+
+@pytest.mark.parametrize("error", [tf.errors.DataLossError, tf.errors.InvalidArgumentError])
+def test_a_record_that_was_broken_and_is_whole_again(records, tmp_path, error):
+    path = tmp_path / "data-3"
+    whole = path.read_bytes()
+
+    def read_while_it_is_written() -> None:
+        truncate(path, 2 * RECORD_BYTES + 20)
+        try:
+            if error is tf.errors.DataLossError:
+                list(tf.data.TFRecordDataset(str(path)))
+            else:
+                paths = tf.data.Dataset.from_tensors(str(path))
+                list(paths.flat_map(lambda path: read_span(path, 0, SHARDS[3])))
+        except error:
+            path.write_bytes(whole)
+            raise
+
+    with (
+        pytest.raises(UserError, match=r"^--flag: a record was broken when it was read"),
+        locate_bad_records(records, "--flag", LENGTH),
+    ):
+        read_while_it_is_written()
 
 
 def test_a_file_that_is_removed_just_before_it_is_opened_is_named(records, tmp_path):
