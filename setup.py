@@ -4,14 +4,19 @@
 `flags/recipes/`. pyproject.toml can either find packages or name them, not both.
 """
 
-from setuptools import find_packages, setup
+from setuptools import find_namespace_packages, setup
 
 PACKAGES = ("electra_tf", "pretrain_data", "finetune", "flags")
+RECIPES = "flags.recipes"
 
+# Folders of data are packages, too: setuptools warns of files in others.
 setup(
     packages=[
-        *find_packages(include=[*PACKAGES, *(f"{name}.*" for name in PACKAGES)]),
-        "flags.recipes",
+        *find_namespace_packages(
+            include=[*PACKAGES, *(f"{name}.*" for name in PACKAGES)], exclude=["*.__pycache__"]
+        ),
+        RECIPES,
+        *(f"{RECIPES}.{folder}" for folder in find_namespace_packages("recipes")),
     ],
-    package_dir={"flags.recipes": "recipes"},
+    package_dir={RECIPES: "recipes"},
 )

@@ -21,6 +21,7 @@ SETUPTOOLS = 77
 def run(*command: str, **options) -> str:
     result = subprocess.run(command, capture_output=True, text=True, timeout=600, **options)
     assert result.returncode == 0, f"{command}\n{result.stdout}{result.stderr}"
+    assert "BuildBackendWarning" not in result.stderr, result.stderr  # of setuptools
     return result.stdout
 
 
