@@ -17,7 +17,7 @@ from electra_tf.text.tokenizer_description import (
     load_tokenizer_description,
 )
 from electra_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, load_vocabulary
-from electra_tf.util.console import format_seconds
+from electra_tf.util.console import format_seconds, warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import to_json, write_in_order
 from electra_tf.util.output_checks import check_output_file
@@ -91,8 +91,8 @@ def build_vocabulary(
     if not word_counts:
         raise UserError(f"The corpus in {config.corpus_name} contains no words")
     print_fn(f"{sum(word_counts.values()):,} words, {len(word_counts):,} of them distinct.")
-    _warn_of_lost_letters(config, word_counts, print_fn)
-    _warn_of_two_spellings(word_counts, print_fn)
+    _warn_of_lost_letters(config, word_counts)
+    _warn_of_two_spellings(word_counts)
     pieces = learn_pieces(
         word_counts, config.vocab_size, print_fn, character_coverage=config.character_coverage
     )
@@ -179,9 +179,7 @@ def _count_held_out(
 
 
 def _warn_of_lost_letters(
-    config: VocabularyBuildConfig,
-    word_counts: Mapping[str, int],
-    print_fn: Callable[[str], None],
+    config: VocabularyBuildConfig, word_counts: Mapping[str, int]
 ) -> None:
     """Warns if stripping accents removes or decomposes what are letters of their script."""
     if not (config.do_lower_case and config.strip_accents):
@@ -191,15 +189,13 @@ def _warn_of_lost_letters(
         is_damaged = re.compile(f"[{characters}]").search
         share = sum(n for word, n in word_counts.items() if is_damaged(word)) / num_words
         if share >= _WARNED_SHARE:
-            print_fn(
-                f"Warning: {share:.0%} of the words are {name}, and stripping accents "
-                f"{effect}: pass --no-strip-accents."
+            warn_once(
+                f"{share:.0%} of the words are {name}, and stripping accents {effect}: pass "
+                "--no-strip-accents"
             )
 
 
-def _warn_of_two_spellings(
-    word_counts: Mapping[str, int], print_fn: Callable[[str], None]
-) -> None:
+def _warn_of_two_spellings(word_counts: Mapping[str, int]) -> None:
     """Warns of the same words in composed and decomposed characters (Unicode's NFC and NFD).
 
     They have different tokens. Stripping accents decomposes all words before it.
@@ -211,10 +207,10 @@ def _warn_of_two_spellings(
             num_twice += min(count, word_counts.get(composed, 0))
     share = 2 * num_twice / sum(word_counts.values())
     if share >= _WARNED_SHARE:
-        print_fn(
-            f"Warning: {share:.0%} of the words are written in two ways, with composed and "
-            "with decomposed characters, and get different tokens: convert all text of the "
-            "model to NFC, for instance with uconv -x any-nfc."
+        warn_once(
+            f"{share:.0%} of the words are written in two ways, with composed and with "
+            "decomposed characters, and get different tokens: convert all text of the model to "
+            "NFC, for instance with uconv -x any-nfc"
         )
 
 
@@ -284,11 +280,11 @@ def _print_result(
     coverage = measure(vocabulary, word_counts)
     if coverage.unknown_text > MAX_UNKNOWN:
         num_long = sum(n for w, n in word_counts.items() if len(w) > MAX_CODE_POINTS_PER_WORD)
-        print_fn(
-            f"Warning: {coverage.unknown_text:.1%} of the text is in words that become [UNK], "
-            f"because they have a rare character, or (in {num_long:,} cases) more than "
+        warn_once(
+            f"{coverage.unknown_text:.1%} of the text is in words that become [UNK], because "
+            f"they have a rare character, or (in {num_long:,} cases) more than "
             f"{MAX_CODE_POINTS_PER_WORD} characters: pass a higher --character_coverage or "
-            "--vocab-size, and put spaces between the words of scripts without."
+            "--vocab-size, and put spaces between the words of scripts without"
         )
     print_fn(
         f"{vocabulary.size:,} entries in {format_seconds(seconds)}: "
