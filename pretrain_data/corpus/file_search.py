@@ -1,5 +1,6 @@
 """Files that an entry of `--input` names, on any file system."""
 
+import contextlib
 import errno
 import filecmp
 import glob
@@ -60,8 +61,15 @@ def matching_paths(pattern: AnyPath, flag: str) -> list[AnyPath]:
 
 
 def identity_of(path: AnyPath) -> str:
-    """Returns the identity of a file: the same for all its names."""
-    return str(path) if isinstance(path, RemotePath) else os.path.realpath(path)
+    """Returns the identity of a file: the same for all its names and hard links."""
+    if isinstance(path, RemotePath):
+        return str(path)
+    with contextlib.suppress(OSError):
+        status = os.stat(path)
+        # Others have no hard links, and not all file systems number them reliably.
+        if status.st_nlink > 1:
+            return f"{status.st_dev}:{status.st_ino}"
+    return os.path.realpath(path)
 
 
 def full_name(path: AnyPath) -> str:

@@ -221,12 +221,14 @@ def test_damage_inside_of_a_parquet_file_is_one_line(tmp_path):
 def test_links_to_files_are_read_once_and_told(tmp_path):
     (tmp_path / "a.txt").write_text("one\n")
     (tmp_path / "b.txt").symlink_to("a.txt")
+    (tmp_path / "c.txt").hardlink_to(tmp_path / "a.txt")
     corpus = find_inputs([str(tmp_path), f"{tmp_path}/a*"])
     assert documents(corpus.parts) == ["one"]
     messages = []
     print_left_out(corpus, None, messages.append)
     assert messages == [
-        f"1 links to files that are read once, under another name: {tmp_path}/b.txt"
+        "2 links to files that are read once, under another name: "
+        f"{tmp_path}/b.txt, {tmp_path}/c.txt"
     ]
     assert not find_inputs([f"{tmp_path}/a.txt", f"{tmp_path}/a*"]).links
 
