@@ -105,23 +105,25 @@ def check_built_files(files: Sequence[str], *, skip_bad_records: bool = False) -
     are found too, and files that a manifest does not list are warned of.
 
     Raises:
-        UserError: a shard is missing, or a file has another size than when it was built.
+        UserError: a shard is missing, or a file has another size than when it was built; not
+            if bad records are skipped.
     """
     manifests = load_manifests(files)
     warn_of_unlisted(files, manifests)
+    check_shards(files, manifests, skip_missing=skip_bad_records)
     if skip_bad_records:
         return
-    check_shards(files, manifests)
     for path in files:
         manifest = manifests[os.path.dirname(path)]
         expected = manifest.shard_bytes.get(os.path.basename(path)) if manifest else None
         actual = tf.io.gfile.stat(path).length
         if expected not in (None, actual):
             bad_record = diagnose_bad_record([path])
+            where = f" {bad_record}\n" if bad_record else " "
             raise UserError(
                 f"{path} has {actual:,} bytes, but was built with {expected:,} "
-                f"({FILE_NAME} beside it). {bad_record or ''}\nRebuild the "
-                "records, or read the intact ones with --skip_bad_records"
+                f"({FILE_NAME} beside it).{where}Rebuild the records, or read the intact ones "
+                "with --skip_bad_records"
             )
 
 

@@ -13,7 +13,12 @@ from pretrain_data.records.manifest import FILE_NAME, Manifest
 _SHARD = re.compile(r"(?P<stem>.+)-(?P<index>\d+)-of-(?P<count>\d+)")
 
 
-def check_shards(files: Sequence[str], manifests: Mapping[str, Manifest | None]) -> None:
+def check_shards(
+    files: Sequence[str],
+    manifests: Mapping[str, Manifest | None],
+    *,
+    skip_missing: bool = False,
+) -> None:
     """Checks that the shards of folders are all there, whichever of them are read.
 
     Without a manifest, names such as `…-3-of-8` tell how many there were; what is missing is
@@ -23,21 +28,27 @@ def check_shards(files: Sequence[str], manifests: Mapping[str, Manifest | None])
     Args:
         files: the files to read.
         manifests: the manifests of their folders, where there are any.
+        skip_missing: warn of missing shards in any case.
 
     Raises:
         UserError: a shard in the manifest is missing.
     """
     for folder, manifest in manifests.items():
         if manifest is None:
-            _warn_of_missing(folder, [f for f in files if os.path.dirname(f) == folder])
+            inside = [f for f in files if os.path.dirname(f) == folder]
+            _warn_of_empty(inside)
+            _warn_of_missing_by_name(folder, inside)
             continue
-        for name, count in manifest.shards.items():
-            if not tf.io.gfile.exists(os.path.join(folder, name)):
-                raise UserError(
-                    f"{os.path.join(folder, name)} is missing; {FILE_NAME} beside it lists it "
-                    f"with {count:,} records. Rebuild the records, or read the other files "
-                    "with --skip_bad_records"
-                )
+        paths = {name: os.path.join(folder, name) for name in manifest.shards}
+        missing = [name for name, path in paths.items() if not tf.io.gfile.exists(path)]
+        if missing and skip_missing:
+            _warn_of_missing(folder, missing, len(paths))
+        elif missing:
+            raise UserError(
+                f"{paths[missing[0]]} is missing; {FILE_NAME} beside it lists it with "
+                f"{manifest.shards[missing[0]]:,} records. Rebuild the records, or read the "
+                "other files with --skip_bad_records"
+            )
 
 
 def warn_of_unlisted(files: Sequence[str], manifests: Mapping[str, Manifest | None]) -> None:
@@ -65,13 +76,16 @@ def warn_of_unlisted(files: Sequence[str], manifests: Mapping[str, Manifest | No
             )
 
 
-def _warn_of_missing(folder: str, files: Sequence[str]) -> None:
-    names = set(tf.io.gfile.listdir(folder or "."))
+def _warn_of_empty(files: Sequence[str]) -> None:
     empty = [path for path in files if not tf.io.gfile.stat(path).length]
     if len(empty) == 1:
         warn_once(f"{empty[0]} is empty: it has no records")
     elif empty:
         warn_once(f"{len(empty):,} of {len(files):,} files are empty, such as {empty[0]}")
+
+
+def _warn_of_missing_by_name(folder: str, files: Sequence[str]) -> None:
+    names = set(tf.io.gfile.listdir(folder or "."))
     for path in files:
         match = _SHARD.fullmatch(os.path.basename(path))
         if match is None:
@@ -80,7 +94,11 @@ def _warn_of_missing(folder: str, files: Sequence[str]) -> None:
         every = (f"{stem}-{index}-of-{count}" for index in range(count))
         missing = [name for name in every if name not in names]
         if missing:
-            warn_once(
-                f"{len(missing):,} of {count:,} shards are missing in {folder}, such as "
-                f"{missing[0]}: training on the others"
-            )
+            _warn_of_missing(folder, missing, count)
+
+
+def _warn_of_missing(folder: str, missing: Sequence[str], num_shards: int) -> None:
+    warn_once(
+        f"{len(missing):,} of {num_shards:,} shards are missing in {folder}, such as "
+        f"{missing[0]}: training on the others"
+    )

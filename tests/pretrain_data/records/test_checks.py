@@ -137,11 +137,14 @@ def test_a_missing_shard_is_refused_or_warned_of(build, tmp_path, capsys):
     with pytest.raises(UserError, match=r"tfrecord-1-of-3 is missing; pretrain_data\.json"):
         read(pattern, **settings)
     rest = read(pattern, skip_bad_records=True, **settings)
-    (folder / "pretrain_data.json").unlink()
-    assert read(pattern, **settings) == rest
     (warning,) = capsys.readouterr().err.splitlines()
     assert warning.startswith("warning: 1 of 3 shards are missing in ")
     assert "pretrain_data.tfrecord-1-of-3" in warning
+    (folder / "pretrain_data.json").unlink()
+    for skip in (False, True):
+        warn_once.cache_clear()
+        assert read(pattern, skip_bad_records=skip, **settings) == rest
+        assert capsys.readouterr().err == f"{warning}\n"
 
 
 @pytest.mark.parametrize("skip", [False, True])
