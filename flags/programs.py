@@ -171,17 +171,18 @@ def run_pretraining() -> None:
     from flags.remote.pretraining_folders import staged
 
     chief = strategies.is_chief(config)
+    print_skipped = print if chief else discard
     with staged(config, print_line) as config:
         if config.do_train:
-            records = training_records(config, print if chief else discard)
-            held_out = held_out_records(config)
+            records = training_records(config, print_skipped)
+            held_out = held_out_records(config, print_skipped)
             if chief and held_out is not None:
                 warn_of_trained_files(records, held_out)
             train(config, records, held_out)
             if chief and config.report:
                 run_reports.report_pretraining(config, print_line)
         else:
-            records = evaluated_records(config)
+            records = evaluated_records(config, print_skipped)
             if chief:
                 warn_of_evaluated_shards(config, records)
             evaluate(config, records, token_counts=partial(count_trained_tokens, config))

@@ -75,16 +75,22 @@ def count_trained_tokens(config: PretrainingConfig, vocab_size: int) -> np.ndarr
         ) from error
 
 
-def held_out_records(config: PretrainingConfig) -> RecordFiles | None:
+def held_out_records(
+    config: PretrainingConfig, print_fn: Callable[[str], None] = print
+) -> RecordFiles | None:
     """Returns the records of `--eval_tfrecords`.
 
     If it is unset, these are the records held out beside the training records, if any; if it is
     empty, there are none.
+
+    Args:
+        config: configuration of the run.
+        print_fn: prints a message about every skipped record.
     """
     patterns = config.eval_tfrecords
     if patterns is None:
         patterns = ",".join(_held_out_patterns(config))
-    return _read_once(config, patterns, EVAL_FLAG) if patterns else None
+    return _read_once(config, patterns, EVAL_FLAG, print_fn) if patterns else None
 
 
 def warn_of_trained_files(training: RecordFiles, held_out: RecordFiles) -> None:
@@ -131,28 +137,38 @@ def held_out_beside(files: Sequence[str]) -> Iterator[str]:
             yield os.path.join(held_out, "pretrain_data.tfrecord*")
 
 
-def evaluated_records(config: PretrainingConfig) -> RecordFiles:
+def evaluated_records(
+    config: PretrainingConfig, print_fn: Callable[[str], None] = print
+) -> RecordFiles:
     """Returns the records that `--do_eval` evaluates: held-out ones, else training records.
+
+    Args:
+        config: configuration of the run.
+        print_fn: prints a message about every skipped record.
 
     Raises:
         UserError: there are none, or the results would overwrite one of their files.
     """
     patterns = records_of_length(config, config.max_seq_length)
-    records = held_out_records(config) or _read_once(config, patterns, TRAIN_FLAG)
+    records = held_out_records(config, print_fn) or _read_once(
+        config, patterns, TRAIN_FLAG, print_fn
+    )
     for name in ("results_txt", "results_json", "results_pkl"):
         for path in records.files() if getattr(config, name) else ():
             check_not_input(getattr(config, name), f"--{name}", {records.flag: path})
     return records
 
 
-def _read_once(config: PretrainingConfig, patterns: str, flag: str) -> RecordFiles:
+def _read_once(
+    config: PretrainingConfig, patterns: str, flag: str, print_fn: Callable[[str], None]
+) -> RecordFiles:
     return RecordFiles(
         patterns={config.max_seq_length: patterns},
         vocab_size=_num_ids(config),
         flag=flag,
         skip_bad_records=config.skip_bad_records,
         repeat=False,
-        print_fn=discard,
+        print_fn=print_fn,
     )
 
 

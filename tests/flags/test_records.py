@@ -9,6 +9,7 @@ import pytest
 
 from electra_tf.model_builder import load_checked_vocabulary
 from electra_tf.pretraining.setup import tokenizer_of
+from electra_tf.training.distribution.shards import UNSHARDED
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from flags.records import (
@@ -91,6 +92,23 @@ def test_records_of_which_none_is_good_are_refused_before_the_training(
     )
     with pytest.raises(UserError, match=r"from --eval_tfrecords: .* The first: .*at byte 0"):
         held_out_records(config).check(vocabulary, tokenizer, [16])
+
+
+@pytest.mark.parametrize("do_train", [True, False])
+def test_bad_records_that_an_evaluation_skips_are_counted(
+    make_config, tiny_data, tmp_path, capsys, do_train
+):
+    content = (tiny_data / "pretrain_tfrecords/pretrain_data.tfrecord-0-of-2").read_bytes()
+    path = tmp_path / "held_out.tfrecord"
+    path.write_bytes(content[:-5])
+    config = make_config(
+        skip_bad_records=True, eval_tfrecords=str(path), do_train=do_train, do_eval=not do_train
+    )
+    records = (held_out_records if do_train else evaluated_records)(config)
+    records.batches(first_example=0, batch_size=4, seq_length=16, shard=UNSHARDED)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"Skipping {path}: bad record at byte ")
+    assert second.startswith("Skipping 1 bad records, reading ")
 
 
 def test_ids_that_the_vocabulary_lacks_are_refused_whatever_the_number_of_embeddings(
