@@ -8,6 +8,8 @@ from typing import BinaryIO
 BLOCK_BYTES = 1 << 20
 # Longer lines are read in pieces.
 MAX_LINE_BYTES = 1 << 20
+# Of a file that is written again while it is read.
+NOW_SHORTER = "it has become shorter since it was found"
 # Errors of reading and of decompression.
 _READ_ERRORS = (OSError, EOFError, zlib.error)
 # Lines that are too long are cut after one of these, if any.
@@ -65,7 +67,8 @@ def read_blocks(
         text: uncompressed stream, read from its current position.
         path: name of the file, for messages.
         raw: the underlying file on disk, whose position measures progress.
-        num_bytes: must end at the end of a line or of the file.
+        num_bytes: must end at the end of a line or of the file; that there are fewer is an
+            error of reading.
     """
     position = raw.tell()
     contents = _read_lines(text, num_bytes)
@@ -108,6 +111,8 @@ def _read_lines(text: BinaryIO, num_bytes: int | None) -> Iterator[bytes]:
         size = BLOCK_BYTES if left is None else min(BLOCK_BYTES, left)
         more, error = _read(text, size)
         if not more:
+            if left:
+                error = OSError(NOW_SHORTER)
             break
         if left is not None:
             left -= len(more)

@@ -8,7 +8,7 @@ from typing import BinaryIO, Self
 from electra_tf.util.errors import UserError, nearest_name_hint
 from electra_tf.util.files import loads_json
 from electra_tf.util.paths import open_binary
-from pretrain_data.corpus.blocks import Block
+from pretrain_data.corpus.blocks import NOW_SHORTER, Block
 from pretrain_data.corpus.documents import read_records
 from pretrain_data.corpus.readers.byte_range import ByteRange
 from pretrain_data.corpus.readers.compression import compression_of, uncompressed
@@ -85,6 +85,8 @@ class JsonLinesPart(ByteRange):
                 reason = getattr(error, "msg", str(error))
                 raise self._unreadable(number, f"is not valid JSON: {reason}") from error
             yield self._text(record, number), num_repairs
+        if self.is_divisible and position < self.end:
+            raise OSError(NOW_SHORTER)
 
     def _goes_on(self, position: int) -> bool:
         return not self.is_divisible or position < self.end

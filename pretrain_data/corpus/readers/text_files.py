@@ -68,9 +68,9 @@ class TextPart(ByteRange):
             f.seek(position)
             self._end_line(f)
             starts_line = True
-            while f.tell() < last:
+            # The file may have become shorter since it was found.
+            while f.tell() < last and (piece := f.readline(MAX_LINE_BYTES)):
                 # The last piece of a long line may be blank.
-                piece = f.readline(MAX_LINE_BYTES)
                 ends_line = piece.endswith(b"\n")
                 if starts_line and ends_line and not piece.strip():
                     return f.tell()
@@ -82,5 +82,6 @@ class TextPart(ByteRange):
         return f.tell()
 
     def _end_line(self, f: BinaryIO) -> None:
-        while not f.readline(MAX_LINE_BYTES).endswith(b"\n") and f.tell() < self.end:
-            pass
+        while (piece := f.readline(MAX_LINE_BYTES)) and f.tell() < self.end:
+            if piece.endswith(b"\n"):
+                break

@@ -218,6 +218,21 @@ def test_damage_inside_of_a_parquet_file_is_one_line(tmp_path):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("suffix", [".txt", ".jsonl"])
+def test_a_file_that_became_shorter_is_refused(tmp_path, suffix):
+    """Another program may write it again while it is read."""
+    path = tmp_path / f"a{suffix}"
+    content = json_lines().replace(b"\n", b"\n\n")
+    path.write_bytes(content)
+    (whole,) = find_inputs([str(path)]).parts
+    first, second = whole.split(whole.weight // 2, True)
+    path.write_bytes(content[: first.end])
+    assert documents([first])
+    for part in (whole, second, whole.split(first.end + 1, True)[0]):
+        with pytest.raises(UnreadableError, match=rf"a{suffix} .* cannot be read: .* shorter"):
+            documents([part])
+
+
 def test_links_to_files_are_read_once_and_told(tmp_path):
     (tmp_path / "a.txt").write_text("one\n")
     (tmp_path / "b.txt").symlink_to("a.txt")
