@@ -84,6 +84,7 @@ class ArchivePart:
                         # Includes the bytes between members.
                         num_disk_bytes, position = raw.tell() - position, raw.tell()
                         yield dataclasses.replace(block, num_disk_bytes=num_disk_bytes)
+                _check_rest(archive)
         except (
             *(EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile),
             tarfile.TarError,
@@ -108,6 +109,19 @@ class ArchivePart:
                 f"Archive {self.path} ({FLAG}): member {member.name!r} {problem}. "
                 "Such members are rejected; remove the archive from the folder or repack "
                 "it without the member"
+            )
+
+
+def _check_rest(archive: tarfile.TarFile) -> None:
+    """Raises ReadError if zeros are not all that follows the marker of the end.
+
+    Of joined archives, `tarfile` reads the first one alone.
+    """
+    position = archive.fileobj.tell()
+    while rest := archive.fileobj.read(tarfile.RECORDSIZE):
+        if rest.strip(b"\0"):
+            raise tarfile.ReadError(
+                f"another archive, or other content, follows its end at byte {position:,}"
             )
 
 

@@ -71,6 +71,21 @@ def test_the_suffix_tells_the_compression(tmp_path, name, compression):
             list(part.read())
 
 
+@pytest.mark.parametrize(("name", "compression"), [("a.xz", "xz"), ("a.tar", "")])
+def test_what_follows_the_end_of_an_archive_is_not_lost(tmp_path, name, compression):
+    """Such as a second archive, joined by `cat`."""
+    part = write_archive(tmp_path / name, [("1.txt", b"one")], compression)
+    content = part.path.read_bytes()
+    part.path.write_bytes(content * 2)
+    blocks = part.read()
+    assert next(blocks).lines == ["one"]
+    with pytest.raises(UnreadableError, match=rf"{name} .* another archive, .* at byte 1,536"):
+        next(blocks)
+    if not compression:
+        part.path.write_bytes(content + bytes(99_999))
+        assert [block.lines for block in part.read()] == [["one"]]
+
+
 def test_other_files_beside_archives_are_warned_of(tmp_path, capsys):
     write_archive(tmp_path / "a.xz", [("1.txt", b"a")])
     for name in ("README", "vocab.txt", ".hidden"):
