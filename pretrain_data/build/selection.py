@@ -31,6 +31,10 @@ DEDUPLICATE_CHOICES = ("none", "exact", "near")
 # Causes of dropped tokens.
 CAUSES = {DUPLICATE: "duplicate documents", NEAR_DUPLICATE: "near-duplicate documents"}
 DIGEST_BYTES = 16
+_CORPUS_CHANGED = (
+    "The corpus has changed since its documents were hashed, so it is unknown which of them to "
+    "hold out or leave out: build again while no program writes to it"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,7 +235,7 @@ class SelectingBuilder:
         builder: Builder,
         held_out_builder: Builder,
     ):
-        """Initializes the builder.
+        """Initializes the builder, whose methods raise UserError for other documents.
 
         Args:
             fates: of the documents, in order.
@@ -267,7 +271,7 @@ class SelectingBuilder:
     def add_line(self, token_ids: Sequence[int], complete: bool = True) -> list[Framed]:
         """See `Builder.add_line`."""
         self._in_document = True
-        fate = self._fates[self._index]
+        fate = self._fate()
         self.num_lines[fate] += complete
         self.num_tokens[fate] += len(token_ids)
         if fate == TRAINED_ON:
@@ -280,7 +284,7 @@ class SelectingBuilder:
         """See `Builder.end_document`."""
         if not self._in_document:
             return self._builder.end_document()
-        fate = self._fates[self._index]
+        fate = self._fate()
         self._index += 1
         self._in_document = False
         if fate == TRAINED_ON:
@@ -293,5 +297,13 @@ class SelectingBuilder:
 
     def finish(self) -> list[Framed]:
         """See `Builder.finish`."""
+        if self._index < len(self._fates):
+            raise UserError(_CORPUS_CHANGED)
         self.held_out += self._held_out_builder.finish()
         return self._builder.finish()
+
+    def _fate(self) -> int:
+        """Returns the fate of the current document."""
+        if self._index == len(self._fates):
+            raise UserError(_CORPUS_CHANGED)
+        return self._fates[self._index]

@@ -12,6 +12,7 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.errors import UserError
 from flags.records import held_out_records
 from pretrain_data.build.config import CorpusBuildConfig
+from pretrain_data.build.drivers import local_run
 from pretrain_data.build.selection import (
     DUPLICATE,
     HELD_OUT,
@@ -97,6 +98,23 @@ def test_a_damaged_file_is_skipped_or_named(tmp_path):
     whole = fates(tmp_path / "a.txt", 0.2)
     assert whole in found
     assert len(found) > len(whole) + len(fates(tmp_path / "b.txt", 0.2))
+
+
+@pytest.mark.parametrize("documents", [["a"], ["a", "b", "c"]])
+def test_a_corpus_that_changes_after_the_first_pass_is_refused(
+    build, corpus_dir, tmp_path, monkeypatch, documents
+):
+    """Otherwise, the documents would have the fates of others."""
+    (corpus_dir / "a.txt.gz").write_bytes(gzip.compress(b"a\n\nb\n"))
+
+    def changing(*arguments):
+        (corpus_dir / "a.txt.gz").write_bytes(gzip.compress("\n\n".join(documents).encode()))
+        return select_documents(*arguments)
+
+    monkeypatch.setattr(local_run, "select_documents", changing)
+    with pytest.raises(UserError, match="corpus has changed since its documents were hashed"):
+        build(deduplicate="exact")
+    assert not (tmp_path / "records").exists()
 
 
 def test_the_first_of_equal_documents_is_kept(tmp_path):
