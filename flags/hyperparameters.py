@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import sys
 import types
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,8 @@ from flags.command_line.recipe_files import find_recipe
 
 # Hyperparameters that may be a file of `recipes/`.
 _RECIPE_FILES = ("task_spec", "vocab_file")
+# Beginning of a worker's address in IPv6, such as [::1]:2222, which is no JSON list.
+_IPV6 = re.compile(r"\s*\[[^\[\]]*\]:")
 _TRUE, _FALSE = ("true", "t", "1", "yes"), ("false", "f", "0", "no")
 
 
@@ -191,7 +194,7 @@ def convert_scalar(field: dataclasses.Field, value: Any, source: str) -> Any:
 
 def _convert_list(field: dataclasses.Field, value: Any, source: str) -> tuple:
     """Converts a list, a JSON list or comma-separated words to a tuple."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
+    if isinstance(value, str) and value.lstrip().startswith("[") and not _IPV6.match(value):
         value = parse_json(value, source)
     if isinstance(value, str):
         value = [word.strip() for word in value.split(",") if word.strip()]

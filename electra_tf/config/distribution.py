@@ -4,6 +4,7 @@ No TensorFlow is imported here.
 """
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ STRATEGIES = (ONE_DEVICE, MIRRORED, MULTI_WORKER, TPU)
 BY_RECORD, BY_FILE = "record", "file"
 SHARDINGS = (BY_RECORD, BY_FILE)
 DEVICES = ("auto", "cpu", "gpu")
+# A name or address without http://, which nothing resolves; an IPv6 address is in brackets.
+_HOST = re.compile(r"[^\s/:\[\]]+|\[[^\s/\[\]]+\]")
 _TPU_ONLY = ("tpu_name", "tpu_zone", "gcp_project", "tpu_job_name")
 
 
@@ -265,7 +268,19 @@ def check_accumulation(batch_size: int, gradient_accumulation_steps: int) -> Non
 
 
 def check_address(address: Any, source: str) -> None:
-    """Raises UserError unless `address` has the form host:port."""
+    """Raises UserError unless `address` has the form host:port, or [host]:port for IPv6."""
     host, _, port = str(address).rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise UserError(f"{source}: {address!r} must be host:port, such as node1:2222")
+    is_host = _HOST.fullmatch(host) is not None and _is_encodable(host)
+    if not is_host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise UserError(
+            f"{source}: {address!r} must be host:port, such as node1:2222 or [::1]:2222"
+        )
+
+
+def _is_encodable(host: str) -> bool:
+    """Whether a resolver can be asked for a name: not with an empty label, as in `a..b`."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True

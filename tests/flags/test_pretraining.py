@@ -141,6 +141,15 @@ def test_booleans_take_values_as_the_authors_wrote_them(spelling):
     assert not parse(*REQUIRED, *spelling).electra_objective
 
 
+def test_workers_may_have_addresses_in_ipv6():
+    addresses = "[::1]:2222,[fe80::1]:2223"
+    of_worker = ("--strategy=multi_worker", "--task_index=1")
+    config = parse(*REQUIRED, *of_worker, f"--workers={addresses}")
+    assert config.workers == ("[::1]:2222", "[fe80::1]:2223")
+    as_json = json.dumps(addresses.split(","))
+    assert parse(*REQUIRED, *of_worker, "--workers", as_json).workers == config.workers
+
+
 def test_every_hyperparameter_of_the_authors_is_known():
     # The attributes of configure_pretraining.py's PretrainingConfig.
     # fmt: off

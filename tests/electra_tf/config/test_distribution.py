@@ -51,6 +51,10 @@ def tf_config(task: dict | None = None, **jobs: list[str]) -> dict[str, str]:
             "--workers: 'a' must be host:port",
         ),
         (
+            {"strategy": "multi_worker", "workers": ("::1:2222",), "task_index": 0},
+            r"--workers: '::1:2222' must be host:port, such as .* or \[::1\]:2222",
+        ),
+        (
             {"strategy": "multi_worker", "workers": ("a:1", "a:1"), "task_index": 0},
             "--workers lists an address twice",
         ),
@@ -104,6 +108,9 @@ def test_tf_config_names_the_cluster():
         (tf_config(worker=["a:1"], ps=["b:1"]), "unsupported jobs ps"),
         (tf_config(worker=["a"]), "TF_CONFIG: 'a' must be host:port"),
         (tf_config(worker=["a:99999"]), "host:port"),
+        (tf_config(worker=["http://a:1"]), "TF_CONFIG: 'http://a:1' must be host:port"),
+        (tf_config(worker=["[::1:1"]), "host:port"),
+        (tf_config(worker=["a..b:1"]), "host:port"),
         (tf_config(worker=["a:1", "a:1"]), "lists an address twice"),
         (tf_config(worker=["a:1"]), '"task" must name one of the workers.*"index": 1'),
         (tf_config({"type": "evaluator", "index": 0}, worker=["a:1"]), '"task" must name'),
