@@ -209,11 +209,16 @@ def _report(ours: Report, deadline: Deadline) -> None:
         deadline.check("the workers named by worker 0")
         return False
 
+    problem = ""
     while True:
-        deadline.check(f"worker 0 ({ours.workers[0]})")
-        with contextlib.suppress(OSError):  # the chief has not started yet
+        deadline.check(f"worker 0 ({ours.workers[0]}{problem})")
+        try:
             if _greet(ours, waits):
                 return
+            problem = ""
+        except OSError as error:
+            # Of a name, which may also be known later; else, the chief has not started yet.
+            problem = f": {error.strerror}" if isinstance(error, socket.gaierror) else ""
         time.sleep(_SECONDS_BETWEEN_TRIES)
 
 

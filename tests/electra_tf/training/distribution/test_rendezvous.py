@@ -46,6 +46,12 @@ def test_who_is_missing_is_named_after_the_timeout():
     assert f"s for worker 0 ({workers[0]}): check" in str(other.exception())
 
 
+def test_a_name_that_is_not_resolved_is_told():
+    (own,) = addresses(1)
+    with pytest.raises(WorkerLostError, match=r"worker 0 \(none\.invalid:1: .+\): check"):
+        wait_for_workers(Cluster(("none.invalid:1", own), 1), 1)
+
+
 def test_strangers_at_the_door_are_passed_over():
     workers = addresses(2)
     host, port = workers[0].split(":")
