@@ -8,6 +8,7 @@ modules that need it are imported in the bodies; `--help` and flag errors do not
 from collections.abc import Sequence
 from functools import partial
 
+from electra_tf.config.distribution import MULTI_WORKER
 from electra_tf.flops.report import format_report, to_json
 from electra_tf.report.page import write_report
 from electra_tf.util.console import discard
@@ -186,15 +187,16 @@ def run_pretraining() -> None:
             if chief:
                 warn_of_evaluated_shards(config, records)
             evaluate(config, records, token_counts=partial(count_trained_tokens, config))
+    of_worker = config.strategy == MULTI_WORKER
     if config.do_train and chief:
         more = ("--do_train=false", "--do_eval")
-        print(next_command("run_pretraining.py", *more))
+        print(next_command("run_pretraining.py", *more, of_worker=of_worker))
     elif (
         chief
         and model_class(config).has_discriminator
         and not has_only_authors_checkpoint(config.model_dir)  # which it would refuse
     ):
-        print(next_command("show_replaced_tokens.py"))
+        print(next_command("show_replaced_tokens.py", of_worker=of_worker))
 
 
 @program(finetuning.define_flags, remote=finetuning.REMOTE)

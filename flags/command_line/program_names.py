@@ -4,7 +4,7 @@ import pathlib
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 # The programs of a checkout, and their console scripts.
 CONSOLE_SCRIPTS: Mapping[str, str] = {
@@ -23,12 +23,36 @@ CONSOLE_SCRIPTS: Mapping[str, str] = {
     "flops_computation.py": "electra-flops",
     "report.py": "electra-report",
 }
+# Flags of one of several workers.
+_OF_WORKER = ("strategy", "workers", "task_index", "worker_timeout", "shard_by")
 
 
-def next_command(file: str, *more: str) -> str:
-    """Returns a line that suggests a program with the flags of this command and `more`."""
-    arguments = shlex.join([*sys.argv[1:], *more])
+def next_command(file: str, *more: str, of_worker: bool = False) -> str:
+    """Returns a line that suggests a program with the flags of this command and `more`.
+
+    Args:
+        file: the program.
+        *more: further flags.
+        of_worker: whether this command is that of one of several workers; the suggested one
+            runs by itself.
+    """
+    given = _on_one_host(sys.argv[1:]) if of_worker else sys.argv[1:]
+    arguments = shlex.join([*given, *more])
     return spell_programs(f"Next:        python {file} {arguments}")
+
+
+def _on_one_host(arguments: Sequence[str]) -> list[str]:
+    """Returns the arguments of a worker without the flags that make it one."""
+    kept = []
+    remaining = iter(arguments)
+    for argument in remaining:
+        flag, equals, _ = argument.partition("=")
+        is_flag = flag.startswith("-")
+        if not is_flag or flag.lstrip("-").replace("-", "_") not in _OF_WORKER:
+            kept.append(argument)
+        elif not equals:
+            next(remaining, "")  # its value
+    return kept
 
 
 def spell_programs(text: str) -> str:

@@ -115,6 +115,14 @@ def test_a_console_script_names_console_scripts(monkeypatch):
     assert line == "Next:        electra-show-replaced --data-dir 'a b' --color"
 
 
+def test_the_next_command_of_a_worker_runs_by_itself(monkeypatch):
+    of_worker = ["--strategy=multi_worker", "--workers", "a:1,b:1", "--task-index", "0"]
+    others = ["--data-dir", "d", "--model-name=m"]
+    monkeypatch.setattr(sys, "argv", ["run_pretraining.py", *of_worker, *others])
+    line = program_names.next_command("show_replaced_tokens.py", of_worker=True)
+    assert line == "Next:        python show_replaced_tokens.py --data-dir d --model-name=m"
+
+
 def test_a_user_error_is_one_message(tmp_path):
     result = run("run_pretraining.py", "--data-dir", str(tmp_path), "--model-name", "m")
     assert result.returncode == 1
