@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import os
 import pathlib
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -32,6 +33,8 @@ from electra_tf.util.untuned_datasets import untuned, untuned_devices
 _SETTINGS_OF_ONE_WORKER = ("task_index", "workers", "worker_timeout", "device", "num_gpus")
 # Timeout for a worker that hangs: longer than any compilation or evaluation.
 _COLLECTIVE_TIMEOUT_SECONDS = 3600
+# How long a TPU that is there may take to accept a connection.
+_TPU_ANSWER_SECONDS = 60
 # Exists if the driver of an NVIDIA GPU is loaded.
 _NVIDIA_DEVICE = pathlib.Path("/dev/nvidia0")
 
@@ -222,6 +225,13 @@ def _settings_in_common(config: DistributionConfig, gpus: int) -> dict[str, Any]
     return {**settings, "GPUs": gpus, **{f"version of {k}": v for k, v in versions.items()}}
 
 
+def _require_listening(address: str) -> None:
+    """Raises OSError if nothing listens at a grpc:// address, as TensorFlow waits forever."""
+    host, _, port = address.removeprefix("grpc://").rpartition(":")
+    with socket.create_connection((host, int(port)), _TPU_ANSWER_SECONDS):
+        pass
+
+
 def _tpu(config: DistributionConfig) -> tf.distribute.Strategy:
     where = f"--tpu_name={config.tpu_name}" if config.tpu_name else "this machine (local)"
     try:
@@ -232,6 +242,7 @@ def _tpu(config: DistributionConfig) -> tf.distribute.Strategy:
             **({"job_name": config.tpu_job_name} if config.tpu_job_name else {}),
         )
         if config.tpu_name:
+            _require_listening(resolver.master())
             tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:

@@ -16,6 +16,7 @@ from electra_tf.training.distribution.cluster import (
 from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
+from tests.processes import free_ports
 
 TWO = ("a:1", "b:2")
 
@@ -162,6 +163,13 @@ def test_a_tpu_that_is_not_there_is_an_error():
         UserError, match="--strategy=tpu: cannot connect to a TPU at this machine"
     ):
         create_strategy(make(strategy="tpu"), {})
+
+
+def test_an_address_without_a_tpu_is_not_waited_for():
+    (port,) = free_ports(1)
+    config = make(strategy="tpu", tpu_name=f"grpc://127.0.0.1:{port}")
+    with pytest.raises(UserError, match=r"at --tpu_name=grpc://127.* refused"):
+        create_strategy(config, {})
 
 
 def test_a_strategy_that_is_not_made_is_not_taken_for_one_device():
