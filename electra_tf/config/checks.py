@@ -2,7 +2,7 @@
 
 import itertools
 
-from electra_tf.config.distribution import check_accumulation
+from electra_tf.config.distribution import BY_RECORD, MULTI_WORKER, check_accumulation
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.hyperparameters import (
     check_choices,
@@ -67,6 +67,7 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
     check_choices(config)
     check_accumulation(config.train_batch_size, config.gradient_accumulation_steps)
     config.check_distribution()
+    _check_reading(config)
     if config.triton_kernels:
         _check_triton_kernels(config)
     if config.do_train == config.do_eval:
@@ -81,6 +82,16 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
             f"--max_seq_length={config.max_seq_length} exceeds the model's {longest} "
             "position embeddings: raise max_position_embeddings in "
             "--model_hparam_overrides"
+        )
+
+
+def _check_reading(config: PretrainingFields) -> None:
+    by_record = config.strategy == MULTI_WORKER and config.shard_by == BY_RECORD
+    if by_record and config.do_train and not config.deterministic_reading:
+        raise UserError(
+            "--deterministic_reading=false with several workers needs --shard_by=file: with "
+            f"--shard_by={BY_RECORD}, each keeps its rows of batches that must be the same on "
+            "all workers, or examples would be skipped and repeated"
         )
 
 

@@ -293,7 +293,7 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
     deterministic_reading: bool = hyperparameter(
         True,
         "Read examples in the same order in every run; false is faster, but a resumed run "
-        "sees different data.",
+        "sees different data, and several workers need --shard_by=file.",
     )
     skip_bad_records: bool = hyperparameter(
         False, "Skip corrupt records and count them.", influence=NOTHING

@@ -54,7 +54,8 @@ def read_pretraining_records(
         batch_size: global batch size.
         seed: random seed of the shuffling.
         shuffle_buffer_size: size of the shuffle buffer, in examples; 0 disables shuffling.
-        deterministic: False is faster, but cannot be resumed exactly.
+        deterministic: False is faster, but cannot be resumed exactly, and workers that share
+            each batch would read other orders.
         skip_bad_records: skip and report damaged records, at the cost of reading all files
             once beforehand. Otherwise reading fails with one of
             `bad_records.BAD_RECORD_ERRORS`, and `bad_records.diagnose_bad_record` locates
@@ -75,12 +76,14 @@ def read_pretraining_records(
     Raises:
         UserError: no file matches, there is no record, the records have another length, or a
             file size differs from the manifest.
-        ValueError: the last batch of a shard must be padded, and sharding by file requires
-            `repeat`.
+        ValueError: the last batch of a shard must be padded, sharding by file requires
+            `repeat`, and by record, with several workers, `deterministic`.
     """
     if shard != UNSHARDED and not (repeat or pad_last_batch):
         raise ValueError("Without `repeat`, a shard needs `pad_last_batch`")
     by_file = shard.by_file
+    if shard.num_workers > 1 and not (by_file or deterministic):
+        raise ValueError("Records are sharded by record in a deterministic order alone")
     if by_file and not repeat:
         raise ValueError("Without `repeat`, records are sharded by record, not by file")
     files = find_checked_record_files(

@@ -144,6 +144,8 @@ def test_shards_read_once_are_padded_and_divided_by_record(records):
     by_file = dataclasses.replace(shard, by=BY_FILE)
     with pytest.raises(ValueError, match="are sharded by record, not by file"):
         read_pretraining_records(**given, shard=by_file, pad_last_batch=True)
+    with pytest.raises(ValueError, match="in a deterministic order alone"):
+        read_pretraining_records(**given, shard=shard, deterministic=False)
 
 
 @pytest.mark.parametrize("settings", [SHUFFLED, {}, SHUFFLED | {"skip_bad_records": True}])
