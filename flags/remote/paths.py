@@ -27,7 +27,7 @@ from flags.remote import copies
 # Key of the arguments that are not flags, in place of the name of a flag.
 ARGUMENTS = ""
 # Addresses, which are no paths.
-_ADDRESSES = ("mlflow", "tpu_name", "wandb", "workers")
+_ADDRESSES = ("allowed_hosts", "host", "mlflow", "tpu_name", "wandb", "workers")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 # The comma before a remote path in a list.
 _BEFORE_SCHEME = re.compile(rf",(?={_SCHEME.pattern})")

@@ -59,7 +59,7 @@ REMOTE = {
     "flops_computation.py": flops.REMOTE,
 }
 # Flags of text that is no path.
-NO_PATHS = ("mlflow", "tpu_name", "wandb", "workers")
+NO_PATHS = ("allowed_hosts", "host", "mlflow", "tpu_name", "wandb", "workers")
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_no_remote_path_is_taken_for_a_local_one(name):
             flag_values[flag].value = json.dumps({"model_dir": path, "results_txt": path})
         if flag in NO_PATHS or roles.get(flag) is Role.ITSELF:
             with local_paths(roles, flag_values):
-                assert flag_values[flag].value == path
+                assert flag_values[flag].value == ([path] if is_list else path)
         else:
             wanted = r"--(model_dir|results_txt)" if flag == "hparams" else f"--{flag}"
             with (
