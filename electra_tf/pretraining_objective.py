@@ -78,11 +78,7 @@ class Objective:
                 f"--disc_weight={config.disc_weight:g} has no effect: "
                 f"--objective={config.objective} has no discriminator"
             )
-        if cls.has_discriminator and not config.disc_weight:
-            warn_once(
-                "--disc_weight=0 does not train the discriminator, so its metrics (disc_*) are "
-                "meaningless"
-            )
+        cls.warn_of_untrained(config, "its metrics (disc_*)")
         if cls.has_generator and not generator.is_constant:
             if config.embedding_sharing == choices.SHARE_ALL:
                 _warn_of_unused_sizes(
@@ -97,6 +93,14 @@ class Objective:
             warn_once(f"--embedding_sharing={config.embedding_sharing} has no effect: {reason}")
         if cls.has_generator and config.gen_weight != PretrainingConfig.gen_weight:
             warn_once(f"--gen_weight={config.gen_weight:g} does not affect weights: {reason}")
+
+    @classmethod
+    def warn_of_untrained(cls, config: PretrainingConfig, outputs: str) -> None:
+        """Warns of a discriminator that no loss trains, and of its outputs."""
+        if cls.has_discriminator and not config.disc_weight:
+            warn_once(
+                f"--disc_weight=0 does not train the discriminator, so {outputs} are meaningless"
+            )
 
     @classmethod
     def unmasked_per_masked(cls, config: PretrainingConfig) -> float | None:

@@ -55,6 +55,7 @@ def show(
     )
     for change in changed_metrics(config, word_list_sha256(config.word_list)):
         warn_once(f"tokens are not replaced as in training: {change}")
+    model.warn_of_untrained(config, "its suspicions")
     tokenizer = Tokenizer(vocabulary, config.do_lower_case, config.strip_accents)
     print_fn(
         f"The generator replaced some tokens of each sentence (step {step}, {checkpoint})."

@@ -356,6 +356,7 @@ def evaluate(
         if context.workers.is_chief:
             warn_of_trained_on(config, records)
             config.warn_of_unused()
+            model.warn_of_untrained(config, "its metrics (disc_*)")
             for change in changed_metrics(config, words):
                 warn_once(f"the evaluation differs from training: {change}")
         with context.strategy.scope():

@@ -192,6 +192,7 @@ def load_pretrained(
         warn_of_assumed_length(config, saved, length, positions)
     warn_of_untrained_positions(saved, length, "--max_seq_length", config.model_dir)
     if component == DISCRIMINATOR:
+        model.warn_of_untrained(run, "its answers")
         if run.objective == ELECTRA_15:
             warn_once(
                 f"--objective={ELECTRA_15} has trained the discriminator on masked tokens "

@@ -106,6 +106,8 @@ def create_scorer(
             f"{model.config.objective} and --generator_type={model.config.generator_type}"
             + (f": choose {' or '.join(usable)}" if usable else ", as are all other methods")
         )
+    if method in (ELECTRA, ELECTRIC):
+        model.warn_of_untrained(model.config, "its scores")
     if method in (MASKED, ELECTRA):
         if method == MASKED:  # all others are less likely than the first
             num_candidates = min(num_candidates, 1)

@@ -86,7 +86,7 @@ def test_shows_sentences_from_the_newest_checkpoint(make_config, capsys):
     said: list[str] = []
     warn_once.cache_clear()
     replaced_tokens.show(
-        make_config(num_train_steps=2, mask_prob=0.3),
+        make_config(num_train_steps=2, mask_prob=0.3, disc_weight=0.0),
         ["w1 w2 w3", "w4", "w5 " * 14, "w6 " * 15],
         token_counts=training_records(config).token_counts,
         color=False,
@@ -97,6 +97,7 @@ def test_shows_sentences_from_the_newest_checkpoint(make_config, capsys):
     warned = capsys.readouterr().err
     assert "1 of 4 sentences have more than 14 tokens" in warned
     assert "not replaced as in training: mask_prob: 0.15 before, 0.3 now" in warned
+    assert "not train the discriminator, so its suspicions are meaningless" in warned
 
 
 def test_a_model_without_discriminator_is_refused(make_config):

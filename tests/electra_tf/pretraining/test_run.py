@@ -443,6 +443,16 @@ def test_evaluation_writes_text_json_and_pickle(
     assert pretraining_runs.evaluate(evaluation, quiet) == pytest.approx(values, nan_ok=True)
 
 
+def test_an_evaluation_of_a_discriminator_that_no_loss_trains_is_told(make_config, capsys):
+    run = partial(make_config, num_train_steps=1, disc_weight=0.0)
+    pretraining_runs.train(run(), quiet)
+    warn_once.cache_clear()
+    capsys.readouterr()
+    pretraining_runs.evaluate(run(do_train=False, do_eval=True), quiet)
+    told = "--disc_weight=0 does not train the discriminator, so its metrics (disc_*) are"
+    assert told in capsys.readouterr().err
+
+
 def test_an_evaluation_with_other_settings_than_in_training_is_told(
     make_config, run_of_two_steps
 ):

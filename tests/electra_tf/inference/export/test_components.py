@@ -23,7 +23,7 @@ from electra_tf.model_builder import build_model, load_model, special_token_ids
 from electra_tf.text.text_inputs import EncoderInputs
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import load_vocabulary
-from electra_tf.util.console import discard
+from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from finetune.export import FINETUNED
 from tests.electra_tf.interop.models import format_of, tiny_pretraining_checkpoint
@@ -75,6 +75,18 @@ def test_a_discriminator_of_masked_tokens_is_warned_of(tiny_data, tmp_path, caps
         warns = objective == "electra_15" and component == "discriminator"
         told = "--objective=electra_15 has trained the discriminator on masked tokens alone"
         assert (told in capsys.readouterr().err) == warns
+
+
+def test_a_discriminator_that_no_loss_trains_is_warned_of(tiny_data, tmp_path, capsys):
+    write_model(tmp_path / "m", tiny_data, disc_weight=0.0)
+    for component in ("discriminator", "generator", "embeddings"):
+        warn_once.cache_clear()
+        config = ExportConfig(
+            model_dir=str(tmp_path / "m"), export_dir=tmp_path / "x", component=component
+        )
+        load_servable(config, [PRETRAINED], discard)
+        told = "--disc_weight=0 does not train the discriminator, so its answers are meaning"
+        assert (told in capsys.readouterr().err) == (component == "discriminator")
 
 
 @pytest.mark.parametrize("part", ["", "electra/"])

@@ -150,6 +150,8 @@ def test_tokens_that_are_masked_at_other_rates_are_warned_of(make_model, capsys)
     assert "--masking_with_replacement, which masks fewer tokens: " in capsys.readouterr().err
     create_scorer(make_model(max_predictions_per_seq=1, mask_prob=0.5), "electra", 3)
     assert "--max_predictions_per_seq=1: the probab" in capsys.readouterr().err
+    create_scorer(make_model(disc_weight=0.0), "electra", 3)
+    assert "does not train the discriminator, so its scores" in capsys.readouterr().err
     # Whose discriminator learns from the masked tokens alone.
     create_scorer(make_model(objective="electra_15", max_predictions_per_seq=1), "electra", 3)
     assert not capsys.readouterr().err
