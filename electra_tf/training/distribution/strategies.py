@@ -5,6 +5,7 @@ import functools
 import os
 import pathlib
 import socket
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -242,6 +243,8 @@ def _tpu(config: DistributionConfig) -> tf.distribute.Strategy:
             **({"job_name": config.tpu_job_name} if config.tpu_job_name else {}),
         )
         if config.tpu_name:
+            # TensorFlow waits without a word for a TPU that does not answer.
+            print(f"Connecting to the TPU at {where} …", file=sys.stderr, flush=True)
             _require_listening(resolver.master())
             tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
