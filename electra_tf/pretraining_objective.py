@@ -99,7 +99,8 @@ class Objective:
         """Warns of a discriminator that no loss trains, and of its outputs."""
         if cls.has_discriminator and not config.disc_weight:
             warn_once(
-                f"--disc_weight=0 does not train the discriminator, so {outputs} are meaningless"
+                f"--disc_weight=0 does not train the discriminator, so {outputs} are "
+                "meaningless"
             )
 
     @classmethod

@@ -121,6 +121,9 @@ def inspect_dataset() -> None:
 
     --verify reads every record and compares counts, sizes and hashes with the manifest,
     pretrain_data.json; the first damaged file and byte offset is an error.
+
+    Takes the flags of run_pretraining.py, too, so that its recipes can be passed: those of
+    training, evaluation and trackers have no effect.
     """
     config = inspection.config_from_flags()
     import_tensorflow()
@@ -280,6 +283,9 @@ def show_replaced_tokens() -> None:
             --flagfile recipes/quickstart.flags --text_file demo/sentences.txt
 
     The file has one sentence per line. The latest checkpoint of the run is used.
+
+    Takes the flags of run_pretraining.py, too, so that its recipes can be passed: those of
+    training, evaluation and trackers have no effect.
     """
     config = replaced_tokens.config_from_flags()
     import_tensorflow()
@@ -310,6 +316,9 @@ def score_text() -> None:
 
     A text file has one text per line, an n-best file one JSON object per line:
     {"hypotheses": [{"text": "good day", "score": -3.2}], "reference": "good day"}.
+
+    Takes the flags of run_pretraining.py, too, so that its recipes can be passed: those of
+    training, evaluation and trackers have no effect.
     """
     config = scoring.config_from_flags()
     import_tensorflow()

@@ -345,7 +345,9 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
         42, "Random seed of initialization, masking, sampling, dropout and shuffling."
     )
     precision: str = hyperparameter(
-        "float32", "Mixed precision (Keras dtype policy).", PRECISIONS
+        "float32",
+        "Mixed precision (Keras dtype policy); mixed_bfloat16 if unset on a TPU.",
+        PRECISIONS,
     )
     jit_compile: bool = hyperparameter(
         False, "Compile the training step with XLA; recommended on GPUs.", influence=NOTHING

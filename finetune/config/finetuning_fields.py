@@ -199,7 +199,9 @@ class FinetuningFields(
         "QA except naturalqs, and 256 for chunk. A default never exceeds the checkpoint's "
         "position embeddings.",
     )
-    bucket_by_length: bool = hyperparameter(True, "Dynamic padding to length buckets.")
+    bucket_by_length: bool = hyperparameter(
+        True, "Dynamic padding to length buckets; false if unset on a TPU."
+    )
     length_buckets: Sequence[int] = hyperparameter(
         None,
         "Lengths of the buckets of --bucket_by_length, in tokens; those above --max_seq_length "
@@ -309,7 +311,9 @@ class FinetuningFields(
 
     seed: int = hyperparameter(42, "Random seed of the first trial; each trial adds 1.")
     precision: str = hyperparameter(
-        "float32", "Mixed precision (Keras dtype policy).", PRECISIONS
+        "float32",
+        "Mixed precision (Keras dtype policy); mixed_bfloat16 if unset on a TPU.",
+        PRECISIONS,
     )
     jit_compile: bool = hyperparameter(
         False, "Compile the training step with XLA; recommended on GPUs.", influence=NOTHING
