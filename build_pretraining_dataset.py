@@ -1,8 +1,8 @@
 r"""Builds pre-training data (TFRecords) from text.
 
-    python build_pretraining_dataset.py --corpus-dir demo/corpus \
-        --vocab-file demo/vocab.txt --output-dir demo/output/pretrain_tfrecords \
-        --max-seq-length 128
+    python build_pretraining_dataset.py --corpus-dir demo/factbook/corpus \
+        --vocab-file demo/output/vocab.txt --max-seq-length 32 \
+        --output-dir demo/output/pretrain_tfrecords
 
 See `--help` for all options.
 """

@@ -1,6 +1,6 @@
 r"""Trains a WordPiece vocabulary on text.
 
-    python build_vocabulary.py --corpus-dir demo/corpus --vocab-size 4096 \
+    python build_vocabulary.py --corpus-dir demo/factbook/corpus --vocab-size 4096 \
         --output-file demo/output/vocab.txt
 
 See `--help` for all options.

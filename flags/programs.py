@@ -41,7 +41,7 @@ from pretrain_data.build.dataset import build_pretraining_data
 def build_vocabulary() -> None:
     r"""Trains a WordPiece vocabulary on text.
 
-        python build_vocabulary.py --corpus-dir demo/corpus --vocab-size 4096 \
+        python build_vocabulary.py --corpus-dir demo/factbook/corpus --vocab-size 4096 \
             --output-file demo/output/vocab.txt
 
     For Korean, Japanese, Thai and Indic languages, keep accents; stripping them takes letters
@@ -71,9 +71,9 @@ def build_vocabulary() -> None:
 def build_pretraining_dataset() -> None:
     r"""Builds pre-training data (TFRecords) from text.
 
-        python build_pretraining_dataset.py --corpus-dir demo/corpus \
-            --vocab-file demo/vocab.txt --output-dir demo/output/pretrain_tfrecords \
-            --max-seq-length 128
+        python build_pretraining_dataset.py --corpus-dir demo/factbook/corpus \
+            --vocab-file demo/output/vocab.txt --max-seq-length 32 \
+            --output-dir demo/output/pretrain_tfrecords
 
     With 16 processes, keeping case and accents:
 
@@ -116,8 +116,9 @@ def inspect_dataset() -> None:
 
     Any record files, with their vocabulary; a sample of a million records, as JSON:
 
-        python inspect_dataset.py --vocab_file demo/vocab.txt --max_records 1000000 --json - \
-            --pretrain_tfrecords 'demo/output/pretrain_tfrecords/*.tfrecord*'
+        python inspect_dataset.py --max_records 1000000 --json - \
+            --pretrain_tfrecords 'demo/output/pretrain_tfrecords/*.tfrecord*' \
+            --vocab_file demo/output/vocab.txt
 
     --verify reads every record and compares counts, sizes and hashes with the manifest,
     pretrain_data.json; the first damaged file and byte offset is an error.
@@ -363,8 +364,8 @@ def export_saved_model() -> None:
             --export_dir demo/output/exported/discriminator
         python export_saved_model.py --model_dir demo/output/models/quickstart \
             --export_dir demo/output/exported/generator --component generator
-        python export_saved_model.py --export_dir demo/output/exported/topics \
-            --model_dir demo/output/models/quickstart/finetuning_models/topics_model_1
+        python export_saved_model.py --export_dir demo/output/exported/router \
+            --model_dir demo/output/models/quickstart/finetuning_models/router_model_1
 
     The signature "serving_default" takes texts and tokenizes them as in training; "tokens"
     takes ids. `saved_model_cli show --dir EXPORT_DIR/1 --all` lists inputs and outputs.
@@ -384,7 +385,7 @@ def serve_demo() -> None:
     r"""Serves a web page for exported models.
 
         python serve_demo.py --discriminator demo/output/exported/discriminator \
-            --generator demo/output/exported/generator --tasks demo/output/exported/topics
+            --generator demo/output/exported/generator --tasks demo/output/exported/router
 
     Open http://127.0.0.1:8080/ and type a sentence: every token is shaded by its probability
     of being replaced, and pointing at one shows what the generator would put there. Needs
