@@ -24,7 +24,7 @@ from tests.in_process import run_program
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 # Run after the README's. A command that names one of the folders in capitals cannot run here.
-PAGES = [(ROOT / "docs" / "own_language.md").read_text()]
+PAGES = [(ROOT / "docs" / page).read_text() for page in ("own_language.md", "corpora.md")]
 PLACEHOLDERS = ("DATA", "TEXT", "PATH")
 # Appended to the training commands; a later flag wins over the recipe's.
 QUICKLY = {
