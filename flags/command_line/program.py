@@ -156,8 +156,12 @@ def _parse_command_line(
         refuse_pipes(flags.FLAGS.flag_values_dict(), "--{name}={value}")
     except UserError as error:
         _exit_with_message(error, USAGE_ERROR_STATUS, hint="Try --help.")
-    except SystemExit:
-        sys.exit(0)  # --help: absl has printed it, and would exit with 1
+    except (SystemExit, BrokenPipeError):  # --help, whose reader, such as head, may end first
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            discard_output()
+        sys.exit(0)  # absl would exit with 1
     return rest
 
 

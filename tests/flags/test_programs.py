@@ -96,6 +96,20 @@ def test_help_and_flag_errors_do_not_wait_for_tensorflow(program, names):
         assert not loaded & slow
 
 
+@pytest.mark.parametrize(
+    ("program", "name"), [("report.py", "--help"), ("run_finetuning.py", "--helpfull")]
+)
+def test_help_whose_reader_has_ended_is_no_error(program, name):
+    """As in `--help | head`; the help of the first is shorter than a buffer of the output."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    helped = subprocess.run(
+        [sys.executable, program, name], cwd=ROOT, stdout=writer, stderr=subprocess.PIPE
+    )
+    os.close(writer)
+    assert (helped.returncode, helped.stderr) == (0, b"")
+
+
 def test_h_is_short_for_help():
     helped = run_plainly("run_pretraining.py", "-h")
     assert (helped.returncode, helped.stderr) == (0, "")
