@@ -227,8 +227,10 @@ def _settings_in_common(config: DistributionConfig, gpus: int) -> dict[str, Any]
 
 
 def _require_listening(address: str) -> None:
-    """Raises OSError if nothing listens at a grpc:// address, as TensorFlow waits forever."""
+    """Raises OSError if nothing listens at grpc://host:port, where TensorFlow waits forever."""
     host, _, port = address.removeprefix("grpc://").rpartition(":")
+    if not port.isdecimal():  # the machine's own TPU
+        return
     with socket.create_connection((host, int(port)), _TPU_ANSWER_SECONDS):
         pass
 

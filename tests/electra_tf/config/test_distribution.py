@@ -1,6 +1,7 @@
 """Which strategies, devices and workers the flags may ask for."""
 
 import json
+import socket
 
 import pytest
 import tensorflow as tf
@@ -170,6 +171,21 @@ def test_an_address_without_a_tpu_is_not_waited_for():
     config = make(strategy="tpu", tpu_name=f"grpc://127.0.0.1:{port}")
     with pytest.raises(UserError, match=r"at --tpu_name=grpc://127.* refused"):
         create_strategy(config, {})
+
+
+@pytest.mark.parametrize("name", ["grpc://", "local"])
+def test_a_tpu_is_named_before_tensorflow_waits_for_it(name, monkeypatch, capsys):
+    def fail(resolver):
+        raise ValueError("no answer")
+
+    monkeypatch.setattr(tf.config, "experimental_connect_to_cluster", fail)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        if name != "local":
+            name += f"127.0.0.1:{server.getsockname()[1]}"
+        where = f"--tpu_name={name}"
+        with pytest.raises(UserError, match=f"cannot connect to a TPU at {where}: no answer"):
+            create_strategy(make(strategy="tpu", tpu_name=name), {})
+    assert f"Connecting to the TPU at {where} …" in capsys.readouterr().err
 
 
 def test_a_strategy_that_is_not_made_is_not_taken_for_one_device():

@@ -8,11 +8,9 @@ import sys
 import pytest
 import tensorflow as tf
 
-from electra_tf.config.distribution import DistributionConfig
 from electra_tf.training.distribution import strategies
 from electra_tf.training.distribution.strategies import distribute_batches, iterate
 from electra_tf.util import allocator
-from electra_tf.util.errors import UserError
 from tests.processes import ROOT
 
 # Prints how many allocations of 1 MiB get pages of their own, which free returns at once.
@@ -71,16 +69,3 @@ def test_freed_memory_is_kept_after_the_first_iterator():
         check=True,
     )
     assert run.stdout.split() == ["0", "0"]
-
-
-def test_a_remote_tpu_is_named_before_tensorflow_waits_for_it(monkeypatch, capsys):
-    monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", dict)
-
-    def fail(resolver):
-        raise ValueError(f"no answer from {resolver['tpu']}")
-
-    monkeypatch.setattr(tf.config, "experimental_connect_to_cluster", fail)
-    config = DistributionConfig(strategy="tpu", tpu_name="grpc://10.0.0.2:8470")
-    with pytest.raises(UserError, match="cannot connect to a TPU at --tpu_name=grpc://10"):
-        strategies.create_strategy(config, {})
-    assert "Connecting to the TPU at --tpu_name=grpc://10.0.0.2:8470" in capsys.readouterr().err
