@@ -113,10 +113,11 @@ class HuggingFaceFormat(CheckpointFormat):
         path = os.fspath(path)
         if not _is_pair(path):
             return _read_folder(path)
-        return _joined(
-            _read_folder(os.path.join(path, DISCRIMINATOR_FOLDER)),
-            _read_folder(os.path.join(path, GENERATOR_FOLDER)),
+        discriminator, generator = (
+            _read_folder(os.path.join(path, folder)) for folder in _PAIR_FOLDERS
         )
+        _check_kinds(discriminator, generator, path)
+        return _joined(discriminator, generator)
 
     def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
         """Writes one folder, or one per model of the checkpoint."""
@@ -272,6 +273,20 @@ def _check_shapes(arrays: Mapping[str, np.ndarray], hidden_size: int, folder: st
             raise UserError(
                 f"{folder}: the head has weights {kernel.shape[::-1]} and biases "
                 f"{np.shape(bias)}, but hidden_size in {CONFIG_FILE} is {hidden_size}"
+            )
+
+
+def _check_kinds(discriminator: ModelCheckpoint, generator: ModelCheckpoint, path: str) -> None:
+    """Raises UserError unless the second of two models is a generator, and the first is not."""
+    for model, folder, is_generator in (
+        (discriminator, DISCRIMINATOR_FOLDER, False),
+        (generator, GENERATOR_FOLDER, True),
+    ):
+        if model.has_masked_lm != is_generator:
+            raise UserError(
+                f"{os.path.join(path, folder)} is {'no' if is_generator else 'a'} generator: it "
+                f"has {'no' if is_generator else 'the'} head of {MASKED_LM_CLASS}. Put the "
+                f"{folder} there, or convert one of the folders in {path} alone"
             )
 
 

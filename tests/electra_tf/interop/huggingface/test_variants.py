@@ -101,6 +101,21 @@ def test_a_pair_has_one_vocabulary(tmp_path):
         read(folder, "huggingface")
 
 
+@pytest.mark.parametrize(
+    ("copied_folder", "replaced", "said"),
+    [
+        ("discriminator", "generator", r"model.generator is no generator: it has no head"),
+        ("generator", "discriminator", r"model.discriminator is a generator: it has the head"),
+    ],
+)
+def test_a_pair_is_of_two_kinds(tmp_path, copied_folder, replaced, said):
+    folder = copied(tmp_path, "small")
+    shutil.rmtree(folder / replaced)
+    shutil.copytree(folder / copied_folder, folder / replaced)
+    with pytest.raises(UserError, match=said):
+        read(folder, "huggingface")
+
+
 def test_an_output_layer_of_its_own_is_reported(tmp_path):
     folder = copied(tmp_path, "small/generator")
     tied = read(folder, "huggingface")
@@ -180,6 +195,15 @@ def test_a_whole_file_is_taken_before_shards_and_those_before_pytorch_files(tmp_
     name = "electra/embeddings/word_embeddings"
     value = read(folder, "huggingface").arrays[name]
     np.testing.assert_array_equal(value, 2 * whole.arrays[name])
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
+def test_a_pointer_of_git_lfs_is_not_taken_for_a_damaged_file(tmp_path, name):
+    folder = copied(tmp_path)
+    (folder / "model.safetensors").unlink()
+    (folder / name).write_text("version https://git-lfs.github.com/spec/v1\nsize 54\n")
+    with pytest.raises(UserError, match=rf"{name} has no weights: it is a pointer of Git LFS"):
+        read(folder, "huggingface")
 
 
 def test_shards_of_pytorch_files(tmp_path):
