@@ -33,6 +33,8 @@ _STORAGES = {
     "ByteStorage": np.uint8,
     "BoolStorage": np.bool_,
 }
+# Begins an archive of PyTorch 1.6 or later.
+_ZIP = b"PK\x03\x04"
 _MEMO_CODES = ("PUT", "BINPUT", "LONG_BINPUT")
 # Tensors stored in another order, such as transposed ones, are copied; as a rule each has its
 # own storage, so the copies are at most as large as the file.
@@ -73,6 +75,10 @@ def read_pytorch_archive(path: str) -> dict[str, np.ndarray]:
         EOFError,
         OSError,
     ) as error:
+        if isinstance(error, zipfile.BadZipFile) and _begins_as_archive(path):
+            raise UserError(
+                f"{path} is damaged or incomplete ({error}): copy or download it again"
+            ) from error
         raise UserError(
             f"{path} cannot be read without PyTorch ({error}). {_HOW_TO_CONVERT}"
         ) from error
@@ -91,6 +97,11 @@ def read_pytorch_archive(path: str) -> dict[str, np.ndarray]:
             f"the file. {_HOW_TO_CONVERT}"
         )
     return {name: np.ascontiguousarray(value) for name, value in arrays.items()}
+
+
+def _begins_as_archive(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(len(_ZIP)) == _ZIP
 
 
 def _rebuild_tensor(

@@ -14,6 +14,8 @@ from electra_tf.util.files import check_plain_name, read_object
 WEIGHTS_FILE = "model.safetensors"
 PYTORCH_FILE = "pytorch_model.bin"
 _INDEX = ".index.json"
+# Begins a file that stands in for the one in Git's storage of large files.
+_POINTER = b"version https://git-lfs"
 
 
 def read_weights(folder: str) -> dict[str, np.ndarray]:
@@ -27,12 +29,26 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
     """
     for name, read in ((WEIGHTS_FILE, _read_safetensors), (PYTORCH_FILE, read_pytorch_archive)):
         path = os.path.join(folder, name)
-        if os.path.exists(path):
-            return read(path)
-        shards = _shards(path + _INDEX)
+        shards = [path] if os.path.exists(path) else _shards(path + _INDEX)
+        for shard in shards:
+            _check_content(shard)
         if shards:
             return {name: value for shard in shards for name, value in read(shard).items()}
     raise UserError(f"{folder} contains no weights: neither {WEIGHTS_FILE} nor {PYTORCH_FILE}")
+
+
+def _check_content(path: str) -> None:
+    """Raises UserError for a file that only names the weights."""
+    try:
+        with open(path, "rb") as file:
+            is_pointer = file.read(len(_POINTER)) == _POINTER
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    if is_pointer:
+        raise UserError(
+            f"{path} has no weights: it is a pointer of Git LFS to the file that has them. Run "
+            "git lfs pull in its folder, or download that file"
+        )
 
 
 def _shards(index: str) -> list[str]:

@@ -187,6 +187,13 @@ def test_a_member_that_grows_is_refused(tmp_path):
         read_pytorch_archive(str(tmp_path / "bomb.bin"))
 
 
+def test_an_incomplete_file_is_not_to_be_converted(tmp_path):
+    path = pathlib.Path(torch_file(tmp_path / "x.bin", Tensor(0, (6,), (1,))))
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(UserError, match=r"x\.bin is damaged or incomplete \(.*download it"):
+        read_pytorch_archive(str(path))
+
+
 def test_any_damage_is_one_error(tmp_path):
     path = tmp_path / "x.bin"
     tensor = Tensor(0, (6,), (1,))
