@@ -155,6 +155,12 @@ def _fast_switches(fast_file: str) -> tuple[_Switches, list[str]]:
 def _pipeline_notes(fast_file: str) -> list[str]:
     """Returns notes on the steps of a tokenizer.json that are not those of BERT's."""
     notes = []
+    settings, _ = _normalizer(fast_file)
+    if not read_switch(settings, "clean_text", True, fast_file):
+        notes.append(
+            "clean_text is false: the tokenizer here always removes control characters, so "
+            "texts with them get different tokens"
+        )
     given = read_object(fast_file, "pre_tokenizer").get("type")
     if given != _PRE_TOKENIZER:
         notes.append(

@@ -70,6 +70,7 @@ def template(*pieces: str) -> dict[str, Any]:
     ("normalizer", "lower", "strip", "noted"),
     [
         (NORMALIZER, False, False, []),
+        (NORMALIZER | {"clean_text": False}, False, False, ["control characters"]),
         ({"type": "BertNormalizer", "strip_accents": False}, True, False, []),
         (
             {"type": "Sequence", "normalizers": [{"type": "NFC"}, NORMALIZER]},
