@@ -50,10 +50,20 @@ class SavedTask:
         self._shapes = shapes
 
     def build_head(self, encoder_config: EncoderConfig, dtype: keras.DTypePolicy) -> TaskHead:
-        """Returns a new head, named `name`, with variables of the given shapes."""
-        return task_class(self.kind).saved_head(
-            self.name, encoder_config.hidden_size, self._shapes, dtype
-        )
+        """Returns a new head, named `name`, with variables of the given shapes.
+
+        Raises:
+            UserError: they lack one that tells the number of outputs.
+        """
+        try:
+            return task_class(self.kind).saved_head(
+                self.name, encoder_config.hidden_size, self._shapes, dtype
+            )
+        except KeyError as error:
+            raise UserError(
+                f"{TASK_SCOPE}{self.name} has {', '.join(sorted(self._shapes))}, but heads of "
+                f"the kind {self.kind} have {error.args[0]}"
+            ) from error
 
 
 def saved_tasks(description: SavedConfig) -> list[SavedTask]:

@@ -247,8 +247,9 @@ def _warn_of_content(checkpoint: ModelCheckpoint, source: str) -> None:
 
 
 def _is_finite(value: np.ndarray) -> bool:
-    # ml_dtypes' kinds are not numpy's.
-    return np.issubdtype(value.dtype, np.integer) or bool(np.all(np.isfinite(value)))
+    # Checkpoints can have strings, too. ml_dtypes' kinds are not numpy's.
+    is_counted = value.dtype.kind in "biuOSU"
+    return is_counted or bool(np.all(np.isfinite(value)))
 
 
 def _with_heads(

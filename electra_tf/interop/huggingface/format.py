@@ -283,9 +283,9 @@ def _check_kinds(discriminator: ModelCheckpoint, generator: ModelCheckpoint, pat
         (generator, GENERATOR_FOLDER, True),
     ):
         if model.has_masked_lm != is_generator:
+            found = ("a generator: it has the", "no generator: it has no")[is_generator]
             raise UserError(
-                f"{os.path.join(path, folder)} is {'no' if is_generator else 'a'} generator: it "
-                f"has {'no' if is_generator else 'the'} head of {MASKED_LM_CLASS}. Put the "
+                f"{os.path.join(path, folder)} is {found} head of {MASKED_LM_CLASS}. Put the "
                 f"{folder} there, or convert one of the folders in {path} alone"
             )
 

@@ -436,6 +436,29 @@ def test_numbers_that_are_not_finite_are_warned_of(tmp_path, dtype, capsys):
     assert "finite" not in capsys.readouterr().err
 
 
+def test_arrays_that_are_no_numbers_are_converted_or_left_out(tmp_path):
+    run(SMALL, "tf1", tmp_path / "whole")
+    checkpoint = read(tmp_path / "whole", "tf1")
+    state = np.array([b"position"], object)
+    more = dataclasses.replace(checkpoint, arrays={**checkpoint.arrays, "reader": state})
+    format_of("tf1").write(more, str(tmp_path / "more"))
+    run(tmp_path / "more", "tf1", tmp_path / "again")
+    assert read(tmp_path / "again", "tf1").arrays["reader"].tolist() == [b"position"]
+    assert "No counterpart: reader" in run(tmp_path / "more", "electra_tf", tmp_path / "ours")
+
+
+def test_a_head_that_is_not_whole_is_refused(tmp_path):
+    run(SMALL / "discriminator", "tf1", tmp_path / "tf1")
+    checkpoint = read(tmp_path / "tf1", "tf1")
+    kernel = {"task_specific/cola/dense/kernel": np.zeros((16, 2), np.float32)}
+    half = dataclasses.replace(checkpoint, arrays={**checkpoint.arrays, **kernel})
+    format_of("tf1").write(half, str(tmp_path / "half"))
+    (tmp_path / "half/electra_tf.json").unlink()  # the authors' code writes none
+    for target in ("electra_tf", "huggingface"):
+        with pytest.raises(UserError, match=r"cola has dense/kernel, but .* have dense/bias"):
+            run(tmp_path / "half", target, tmp_path / target, num_attention_heads=4)
+
+
 def test_a_label_of_several_outputs_is_warned_of(tmp_path, capsys):
     source = tmp_path / "source"
     shutil.copytree(HUGGINGFACE_DATA / "token_classification", source)
