@@ -76,6 +76,12 @@ REGISTERED_NAME = "keras_hub>ElectraBackbone"
 HIDDEN_ACT = "gelu_tanh"
 _KERASHUB = ("keras_hub", "kerashub", "A preset of KerasHub")
 LAYER_NORM_EPSILON = 1e-12
+# Its lowercasing, which follows the stripping of accents.
+_CASE_FOLDING = (
+    "do_lower_case: KerasHub folds case and composes characters (NFKC) instead, so ß becomes "
+    "ss, full-width letters become ordinary ones, and Hangul, which stripping accents divides, "
+    "becomes syllables again: texts with them get different tokens"
+)
 # Of weights in every format, whatever Keras's policy is, which a backbone would take.
 _DTYPE = "float32"
 
@@ -194,6 +200,8 @@ def _notes(checkpoint: ModelCheckpoint) -> list[str]:
         )
     if encoder.attention_probs_dropout_prob != encoder.hidden_dropout_prob:
         notes.append("attention_probs_dropout_prob: KerasHub has one rate for all dropouts")
+    if checkpoint.description.do_lower_case:
+        notes.append(_CASE_FOLDING)
     notes += segment_notes(encoder, "KerasHub")
     notes += untrained_positions_notes(
         checkpoint.description.hyperparameters, encoder.max_position_embeddings
@@ -212,10 +220,9 @@ def _tokenizer_notes(folder: str) -> list[str]:
     """Returns notes on settings of a preset's tokenizer that the one here cannot have."""
     path = os.path.join(folder, TOKENIZER_CONFIG_FILE)
     tokenizer = read_object(path, "config")
-    notes = []
-    if read_switch(tokenizer, "strip_accents", False, path) and not read_switch(
-        tokenizer, "lowercase", False, path
-    ):
+    lower = read_switch(tokenizer, "lowercase", False, path)
+    notes = [_CASE_FOLDING] if lower else []
+    if read_switch(tokenizer, "strip_accents", False, path) and not lower:
         notes.append(
             "strip_accents without lowercase: here, accents are only stripped from lowercased "
             "text, so this tokenizer keeps them"

@@ -70,6 +70,21 @@ def test_the_tokenizer_lowers_case_as_ours(tmp_path):
     assert (description.do_lower_case, description.strip_accents) == (True, True)
 
 
+def test_other_letters_than_ours_are_lowered_and_reported(tmp_path):
+    before = read(HUGGINGFACE_DATA / "small/discriminator", "huggingface")
+    assert not any("folds case" in note for note in _notes(before))
+    vocabulary = before.description.vocabulary.replace(b"w1\n", b"ss\n")
+    vocabulary = vocabulary.replace(b"w2\n", "\u00df\n".encode())
+    described = dataclasses.replace(
+        before.description, do_lower_case=True, vocabulary=vocabulary
+    )
+    notes = KERASHUB.write(dataclasses.replace(before, description=described), str(tmp_path))
+    tokenizer = keras_hub.models.ElectraTokenizer.from_preset(str(tmp_path))
+    assert np.asarray(tokenizer("\u00df")).tolist() == [6]  # the id of ss
+    for said in (notes, read(tmp_path, "kerashub").notes):
+        assert any(note.startswith("do_lower_case: KerasHub folds case") for note in said)
+
+
 def test_without_its_tokenizer_case_is_given_or_assumed(tmp_path):
     before = read(HUGGINGFACE_DATA / "small/discriminator", "huggingface")
     KERASHUB.write(before, str(tmp_path))
@@ -86,7 +101,7 @@ def test_without_its_tokenizer_case_is_given_or_assumed(tmp_path):
     ("changes", "noted"),
     [
         ({"lowercase": False, "strip_accents": True}, "strip_accents without lowercase"),
-        ({"lowercase": True, "strip_accents": True}, ""),
+        ({"lowercase": True, "strip_accents": True}, "do_lower_case: KerasHub folds case"),
         ({"split": False}, "split False of the tokenizer: it is always True here"),
         (
             {"suffix_indicator": "@@"},
