@@ -68,3 +68,8 @@ def _read_safetensors(path: str) -> dict[str, np.ndarray]:
         return safetensors.numpy.load_file(path)
     except (safetensors.SafetensorError, TypeError, KeyError, OSError) as error:
         raise UserError(f"{path} cannot be read: {error}") from error
+    except AttributeError as error:  # NumPy has no such type
+        raise UserError(
+            f"{path} has tensors of another type than floats of 16, 32 or 64 bits ({error}): "
+            "convert the model as it was before it was quantized"
+        ) from error

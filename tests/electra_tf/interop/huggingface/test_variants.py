@@ -247,6 +247,15 @@ def test_quantized_weights_are_refused(tmp_path, dtype):
         read(folder, "huggingface")
 
 
+def test_floats_of_8_bits_are_refused(tmp_path):
+    folder = copied(tmp_path)
+    path = folder / "model.safetensors"
+    header = b'{"x":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]}}'
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(2))
+    with pytest.raises(UserError, match=r"model\.safetensors has tensors of another type"):
+        read(folder, "huggingface")
+
+
 def test_other_tensors_of_a_layer_are_not_its_bias(tmp_path):
     folder = copied(tmp_path)
     before = read(folder, "huggingface")
