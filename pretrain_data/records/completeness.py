@@ -100,5 +100,5 @@ def _warn_of_missing_by_name(folder: str, files: Sequence[str]) -> None:
 def _warn_of_missing(folder: str, missing: Sequence[str], num_shards: int) -> None:
     warn_once(
         f"{len(missing):,} of {num_shards:,} shards are missing in {folder}, such as "
-        f"{missing[0]}: training on the others"
+        f"{missing[0]}: reading the others"
     )
