@@ -5,8 +5,10 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
+from types import ModuleType
 
 from electra_tf.util.allocator import keep_freed_memory
+from electra_tf.util.cpu_cores import INTEROP_THREADS, INTRAOP_THREADS, limited_cores
 from electra_tf.util.errors import UserError
 
 # TensorFlow Text imports Keras, whose scikit-learn wrappers and image plots import these if
@@ -63,8 +65,10 @@ def import_tensorflow() -> None:
     """Imports TensorFlow and TensorFlow Text; a log level set by the user is kept.
 
     With level 0, its start-up messages are printed, too, such as missing GPU libraries. The
-    process keeps freed memory; see `electra_tf.util.allocator`. Keras's default type is
-    float32, whatever the user's `~/.keras/keras.json` has for other programs.
+    process keeps freed memory; see `electra_tf.util.allocator`. Within the CPU limit of a
+    container, TensorFlow gets as many threads as the limit has cores, unless the environment
+    sets threads; see `electra_tf.util.cpu_cores`. Keras's default type is float32, whatever
+    the user's `~/.keras/keras.json` has for other programs.
 
     Raises:
         UserError: Python removes docstrings, which TensorFlow Text needs when it is imported.
@@ -84,8 +88,28 @@ def import_tensorflow() -> None:
 
         # The first device query prints messages, too.
         tensorflow.config.list_physical_devices()
+    _limit_threads(tensorflow.config.threading)
     import keras
 
     keras.config.set_floatx("float32")
     if not prints_all:
         tensorflow.get_logger().setLevel("ERROR")
+
+
+def _limit_threads(threading: ModuleType) -> None:
+    """Gives TensorFlow the threads of a CPU limit, unless they are chosen or started already.
+
+    Args:
+        threading: `tf.config.threading`.
+    """
+    limit = limited_cores()
+    if limit is None or any(name in os.environ for name in (INTRAOP_THREADS, INTEROP_THREADS)):
+        return
+    if (
+        threading.get_intra_op_parallelism_threads()
+        or threading.get_inter_op_parallelism_threads()
+    ):
+        return
+    with contextlib.suppress(RuntimeError):  # TensorFlow has started its threads
+        threading.set_intra_op_parallelism_threads(limit)
+        threading.set_inter_op_parallelism_threads(limit)

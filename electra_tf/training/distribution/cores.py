@@ -6,6 +6,12 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from electra_tf.config.distribution import ONE_DEVICE, DistributionConfig
+from electra_tf.util.cpu_cores import (
+    INTEROP_THREADS,
+    INTRAOP_THREADS,
+    limited_cores,
+    num_cores,
+)
 
 # Parts of a batch that inference computes at once; each is an execution of the graph. More than
 # two cores have not been measured.
@@ -19,8 +25,6 @@ _TRAINING_PARTS = 2
 # Largest hidden size of models that are trained so. ELECTRA-base is not faster with small
 # batches, and the gradients of each part take memory.
 _MAX_HIDDEN_SIZE = 512
-# Variables of TensorFlow: threads of an operation, and operations at once.
-_INTRAOP_THREADS, _INTEROP_THREADS = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"
 # Threads per operation, if this module has set them in this process.
 _own_limits: set[int] = set()
 
@@ -89,10 +93,12 @@ def limit_operation_threads(operations: int = 4) -> bool:
     """
     threading = tf.config.threading
     has_gpu = bool(tf.config.list_physical_devices("GPU"))
-    if has_gpu or any(name in os.environ for name in (_INTRAOP_THREADS, _INTEROP_THREADS)):
+    if has_gpu or any(name in os.environ for name in (INTRAOP_THREADS, INTEROP_THREADS)):
         return False
-    are_ours = threading.get_intra_op_parallelism_threads() in (0, *_own_limits)
-    if not are_ours or threading.get_inter_op_parallelism_threads():
+    ours = {0, limited_cores()}  # those of a CPU limit are set by import_tensorflow
+    if threading.get_intra_op_parallelism_threads() not in ours | _own_limits:
+        return False
+    if threading.get_inter_op_parallelism_threads() not in ours:
         return False
     limit = max(1, _num_cores() // operations)
     try:
@@ -104,9 +110,5 @@ def limit_operation_threads(operations: int = 4) -> bool:
 
 
 def _num_cores() -> int:
-    given = os.environ.get(_INTEROP_THREADS, "")
-    if given.isdecimal() and int(given):
-        return int(given)
-    if hasattr(os, "sched_getaffinity"):  # not on macOS
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    given = os.environ.get(INTEROP_THREADS, "")
+    return int(given) if given.isdecimal() and int(given) else num_cores()

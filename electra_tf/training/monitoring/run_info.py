@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from electra_tf.util.console import warn_once
+from electra_tf.util.cpu_cores import num_cores
 from electra_tf.util.errors import UserError, not_utf8
 from electra_tf.util.files import read_json, read_object, to_json, write_atomically
 
@@ -56,7 +57,7 @@ def write_run_info(
         "Python": platform.python_version(),
         **{name: importlib.metadata.version(name) for name in _PACKAGES},
         "system": platform.platform(),
-        "CPU cores": os.cpu_count(),
+        "CPU cores": num_cores(),
         "devices": ", ".join(devices),
         **({} if num_parts is None else {PARTS: num_parts}),
     }
