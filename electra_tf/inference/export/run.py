@@ -23,6 +23,7 @@ from electra_tf.inference.export.servable import Servable, ServableLoader
 from electra_tf.text.tokenizer_description import TOKENIZER_SETTINGS, tokenizer_settings
 from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.training.checkpoints.authors_files import refuse_authors_checkpoint
+from electra_tf.training.distribution.bfloat16 import warn_of_emulated_bfloat16
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.extras import import_extra
@@ -192,6 +193,7 @@ def load_servable(
     saved |= tokenizer_settings(settings, saved["vocab_file"], flags=flags)
     if config.precision or config.format != SAVED_MODEL:
         saved["precision"] = config.precision or FLOAT32
+    warn_of_emulated_bfloat16(saved.get("precision", FLOAT32))
     for loader in loaders:
         if loader.describes(saved):
             return loader.load(config, saved, print_fn)

@@ -21,6 +21,8 @@ from electra_tf.inference.export.run import (
 )
 from electra_tf.inference.export.servable import Servable
 from electra_tf.text.text_inputs import EncoderInputs
+from electra_tf.training.distribution import bfloat16
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.export import FINETUNED
 from flags import export as flags_of_export
@@ -103,13 +105,20 @@ def test_the_precision_of_an_export_is_that_of_its_flag(pretrained_dir, tmp_path
     assert said[-1].endswith("mixed_bfloat16")
 
 
-def test_only_a_saved_model_has_the_precision_of_training(tiny_data, tmp_path):
+def test_only_a_saved_model_has_the_precision_of_training(
+    tiny_data, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "cpuinfo").write_text("flags\t\t: fpu avx512f\n")
+    monkeypatch.setattr(bfloat16, "_CPU_INFO", tmp_path / "cpuinfo")
     model = tmp_path / "models" / "m"
     write_model(model, tiny_data, precision="mixed_bfloat16")
     said = []
     for name in FORMATS:
         config = ExportConfig(model_dir=str(model), export_dir=tmp_path, format=name)
+        warn_once.cache_clear()
         load_servable(config, [PRETRAINED], said.append)
+        warning = capsys.readouterr().err
+        assert ("no instructions for bfloat16" in warning) == (name == "saved_model")
     assert [line.rpartition(", ")[2] for line in said] == [
         "mixed_bfloat16" if name == "saved_model" else "float32" for name in FORMATS
     ]
