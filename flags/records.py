@@ -15,7 +15,7 @@ from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_not_input
-from pretrain_data.records.files import file_identity, find_record_files
+from pretrain_data.records.files import content_identity, find_record_files, fingerprint
 from pretrain_data.records.manifest import HELD_OUT_DIR, load_manifest
 from pretrain_data.records.source import RecordFiles
 
@@ -94,10 +94,10 @@ def held_out_records(
 
 
 def warn_of_trained_files(training: RecordFiles, held_out: RecordFiles) -> None:
-    """Warns of files that are both trained and evaluated on."""
-    trained = set(map(file_identity, training.files()))
+    """Warns of files that are both trained and evaluated on, or are copies of such files."""
+    trained = set(map(content_identity, training.files()))
     files = held_out.files()
-    common = [path for path in files if file_identity(path) in trained]
+    common = [path for path in files if content_identity(path) in trained]
     if common:
         warn_once(
             f"{len(common)} of {len(files)} evaluated files are trained on, such as "
@@ -112,11 +112,11 @@ def warn_of_evaluated_shards(config: PretrainingConfig, evaluated: RecordFiles) 
     """
     try:
         training = training_records(config, discard)
-        trained = set(map(file_identity, training.files()))
+        if fingerprint(training.files()) == fingerprint(evaluated.files()):
+            return
+        warn_of_trained_files(training, evaluated)
     except UserError:
         return  # a trained model is evaluated without them
-    if trained != set(map(file_identity, evaluated.files())):
-        warn_of_trained_files(training, evaluated)
 
 
 def _held_out_patterns(config: PretrainingConfig) -> Iterator[str]:

@@ -86,16 +86,35 @@ def fingerprint(files: Sequence[str]) -> str:
     """
     digest = hashlib.sha256()
     for path in files:
-        try:
-            with tf.io.gfile.GFile(path, "rb") as file:
-                size = file.size()
-                first = file.read(min(size, _FINGERPRINT_BYTES))
-                file.seek(max(0, size - _FINGERPRINT_BYTES))
-                last = file.read(_FINGERPRINT_BYTES)
-        except tf.errors.OpError as error:
-            raise UserError(f"{path} cannot be read: {error.message}") from error
-        digest.update(f"{os.path.basename(path)} {size}\n".encode() + first + last)
+        size, ends = _sample(path)
+        digest.update(f"{os.path.basename(path)} {size}\n".encode() + ends)
     return digest.hexdigest()
+
+
+def content_identity(path: str) -> str:
+    """Returns what a file and its copies have in common: size, first and last bytes.
+
+    Files without records have nothing in common but links.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    size, ends = _sample(path)
+    return (
+        hashlib.sha256(f"{size}\n".encode() + ends).hexdigest() if size else file_identity(path)
+    )
+
+
+def _sample(path: str) -> tuple[int, bytes]:
+    """Returns the size of a file, and its first and last bytes."""
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            size = file.size()
+            first = file.read(min(size, _FINGERPRINT_BYTES))
+            file.seek(max(0, size - _FINGERPRINT_BYTES))
+            return size, first + file.read(_FINGERPRINT_BYTES)
+    except tf.errors.OpError as error:
+        raise UserError(f"{path} cannot be read: {error.message}") from error
 
 
 def changes_of(files: Sequence[str]) -> Callable[[str], None]:

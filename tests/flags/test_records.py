@@ -40,6 +40,21 @@ def test_evaluated_files_that_are_trained_on_are_warned_of(make_config, tiny_dat
     assert records.describe(16) == f"1 file in {folder}"
 
 
+def test_copies_of_the_trained_files_are_warned_of(make_config, tiny_data, tmp_path, capsys):
+    folder = tiny_data / "pretrain_tfrecords"
+    for number in range(2):
+        content = (folder / f"pretrain_data.tfrecord-{number}-of-2").read_bytes()
+        (tmp_path / f"held_out-{number}").write_bytes(content)
+    config = make_config(do_train=False, do_eval=True, eval_tfrecords=f"{tmp_path}/held_out-*")
+    for records in (training_records(config), None):
+        warn_once.cache_clear()
+        if records:
+            warn_of_trained_files(records, held_out_records(config))
+        else:
+            warn_of_evaluated_shards(config, evaluated_records(config))
+        assert "2 of 2 evaluated files are trained on, such as" in capsys.readouterr().err
+
+
 def test_evaluating_some_of_the_trained_files_is_warned_of(
     make_config, tiny_data, tmp_path, capsys
 ):
