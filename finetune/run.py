@@ -15,7 +15,7 @@ from electra_tf.training.distribution.context import (
 )
 from electra_tf.training.distribution.cores import limit_operation_threads
 from electra_tf.training.monitoring.trackers import check_trackers
-from electra_tf.training.starts import limited_starts
+from electra_tf.training.restart_limit import limited_starts
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import remove_files

@@ -83,7 +83,7 @@ from electra_tf.training.monitoring.log import SilentLog, TrainLog, format_metri
 from electra_tf.training.monitoring.run_info import describe_other_parts
 from electra_tf.training.monitoring.trackers import check_trackers
 from electra_tf.training.nonfinite import describe_terms
-from electra_tf.training.starts import limited_starts
+from electra_tf.training.restart_limit import limited_starts
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_not_input

@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from electra_tf.training.starts import counted_start, limited_starts
+from electra_tf.training.restart_limit import counted_start, limited_starts
 from electra_tf.util.errors import LockedError, UserError, WorkerLostError
 
 

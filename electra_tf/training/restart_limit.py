@@ -1,4 +1,4 @@
-"""Ends a run that is restarted repeatedly without progress.
+"""The limit on restarts of a run without progress (`--max_starts_without_progress`).
 
 A cluster manager restarts a run whose workers were preempted or lost. If an error stopped it
 each time before its next checkpoint, that would go on forever.
