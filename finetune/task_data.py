@@ -48,6 +48,10 @@ class TaskData:
         config: hyperparameters.
         print_fn: prints a message.
         writes: whether to cache features and write data reports.
+
+    Attributes:
+        fingerprints: digests of the loaded data, by "task/split": see `fingerprint`.
+        content_fingerprints: the same, but independent of the paths of files.
     """
 
     def __init__(
@@ -62,8 +66,7 @@ class TaskData:
         self._cache = FeatureCache(config.preprocessed_data_dir, print_fn)
         self._splits: dict[tuple[str, str, bool], SplitData] = {}
         self.fingerprints: dict[str, str] = {}
-        # The same, wherever the files are.
-        self.contents: dict[str, str] = {}
+        self.content_fingerprints: dict[str, str] = {}
 
     def get(
         self, task: Task, split: str, *, is_training: bool = False, labeled: bool = True
@@ -107,8 +110,8 @@ class TaskData:
                 f"({', '.join(task.split_files(split))}); start again"
             )
         self.fingerprints[f"{task.name}/{split}"] = wanted
-        self.contents[f"{task.name}/{split}"] = fingerprint(
-            task, split, is_training=is_training, anywhere=True
+        self.content_fingerprints[f"{task.name}/{split}"] = fingerprint(
+            task, split, is_training=is_training, ignores_paths=True
         )
         name = split if is_training or split != TRAIN else f"{split}_eval"
         name = f"{task.name}_{name}"
@@ -163,14 +166,16 @@ class TaskData:
         self._print(f"  each case: {path}")
 
 
-def fingerprint(task: Task, split: str, *, is_training: bool, anywhere: bool = False) -> str:
+def fingerprint(
+    task: Task, split: str, *, is_training: bool, ignores_paths: bool = False
+) -> str:
     """Returns a digest of everything that the features of a split depend on.
 
     Args:
         task: the task.
         split: one of its splits.
         is_training: whether the features are those of training.
-        anywhere: whether files that have been moved have the same digest.
+        ignores_paths: whether files that have been moved have the same digest.
     """
     digest = hashlib.sha256()
     config = dataclasses.asdict(task.config)
@@ -180,7 +185,7 @@ def fingerprint(task: Task, split: str, *, is_training: bool, anywhere: bool = F
         if name in _SETTINGS or name.startswith(("authors_", "own_task"))
     }
     settings |= _changed(task.config, _NEWER_SETTINGS)
-    if anywhere:
+    if ignores_paths:
         settings = {name: v for name, v in settings.items() if not is_location(name, v)}
     settings |= {
         "version": FEATURES_VERSION,
@@ -198,7 +203,7 @@ def fingerprint(task: Task, split: str, *, is_training: bool, anywhere: bool = F
         settings["answers_version"] = _ANSWERS_VERSION
     digest.update(json.dumps(settings, sort_keys=True, default=str).encode())
     for path in task.split_files(split):
-        digest.update((os.path.basename(path) if anywhere else path).encode())
+        digest.update((os.path.basename(path) if ignores_paths else path).encode())
         if os.path.exists(path):
             with open(path, "rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())

@@ -39,7 +39,7 @@ from finetune.tasks.base import TRAIN, Task
 from finetune.trials.model_folders import (
     FOLD_EXAMPLES,
     TRAIN_FILES,
-    has_older_folds,
+    fold_follows_from_seed,
     is_undescribed,
     saved_labels,
     saved_pretrained,
@@ -231,7 +231,7 @@ def check_fold(trial: TrialRun) -> None:
     if FOLD_EXAMPLES in saved:
         is_same = saved[FOLD_EXAMPLES] == trial.examples.digest
     else:
-        is_same = has_older_folds(trial) and saved.get("trial_seed") == trial.seed
+        is_same = fold_follows_from_seed(trial) and saved.get("trial_seed") == trial.seed
     if not is_same:
         raise UserError(
             f"The model in {trial.model_dir} was trained or selected on different examples "

@@ -60,7 +60,7 @@ def run_hyperparameters(
     splits = {f"{task.name}/{TRAIN}" for task in tasks}
     if config.keep_best and not config.num_folds:
         splits |= {f"{task.name}/{split}" for task in tasks for split in task.dev_splits[:1]}
-    fingerprints = {k: v for k, v in data.contents.items() if k in splits}
+    fingerprints = {k: v for k, v in data.content_fingerprints.items() if k in splits}
     loaded = [task for task in tasks if f"{task.name}/{TRAIN}" in fingerprints]
     return {
         **json.loads(json.dumps(dataclasses.asdict(config))),
@@ -104,15 +104,18 @@ def saved_labels(model_dir: str) -> Mapping[str, Sequence[str]]:
     return description.hyperparameters.get(LABELS, {}) if description else {}
 
 
-def has_older_folds(trial: TrialRun) -> bool:
-    """Whether a fold without `FOLD_EXAMPLES` follows from its seed: no selection, no groups."""
+def fold_follows_from_seed(trial: TrialRun) -> bool:
+    """Whether the seed alone determines the examples of a fold: no selection, no groups.
+
+    Then a record of an older version, without `FOLD_EXAMPLES`, is compared by the seed.
+    """
     return trial.examples is None or not (trial.examples.by_group or trial.examples.selection)
 
 
 def changes_of_model(
     trial: TrialRun,
     hyperparameters: Mapping[str, Any],
-    located: Mapping[str, str] = types.MappingProxyType({}),
+    older_fingerprints: Mapping[str, str] = types.MappingProxyType({}),
 ) -> list[Change]:
     """Returns the settings and data that differ from those of the model in a trial's folder.
 
@@ -121,24 +124,16 @@ def changes_of_model(
     Args:
         trial: the trial or fold.
         hyperparameters: of `run_hyperparameters`.
-        located: digests of the data that older versions recorded, which tell where files are.
+        older_fingerprints: fingerprints of the data as older versions recorded them, which
+            depend on the paths of files, too.
     """
     description = load_saved_config(trial.model_dir)
     if description is None:
         return []
     saved = dict(description.hyperparameters)
-    folds = hyperparameters[FOLD_EXAMPLES]
-    saved.setdefault(FOLD_EXAMPLES, folds if has_older_folds(trial) else None)
-    # An older version did not record the split that chose the weights.
-    now = hyperparameters[DATA]
-    dev = {name: now[name] for name in now if not name.endswith(f"/{TRAIN}")}
-    data = saved.get(DATA, now)
-    same = {
-        name: now[name]
-        for name, digest in data.items()
-        if name in now and digest == located.get(name)
-    }
-    saved[DATA] = {**dev, **data, **same}
+    follows = fold_follows_from_seed(trial)
+    saved.setdefault(FOLD_EXAMPLES, hyperparameters[FOLD_EXAMPLES] if follows else None)
+    saved[DATA] = _upgraded_data(saved.get(DATA), hyperparameters[DATA], older_fingerprints)
     changes = changed_settings(FinetuningConfig, saved, hyperparameters)
     if PRETRAINED not in saved:  # an older version recorded the path alone
         path = hyperparameters["init_checkpoint"]
@@ -157,6 +152,27 @@ def changes_of_model(
     ]
 
 
+def _upgraded_data(
+    recorded: Mapping[str, str] | None,
+    now: Mapping[str, str],
+    older_fingerprints: Mapping[str, str],
+) -> dict[str, str]:
+    """Returns recorded fingerprints of data as this version would have recorded them.
+
+    What older versions did not record is assumed to be unchanged: the split that chose the
+    weights, or all data (None).
+    """
+    if recorded is None:
+        return dict(now)
+    dev = {name: digest for name, digest in now.items() if not name.endswith(f"/{TRAIN}")}
+    unchanged = {
+        name: now[name]
+        for name, digest in recorded.items()
+        if name in now and digest == older_fingerprints.get(name)
+    }
+    return {**dev, **recorded, **unchanged}
+
+
 def _only_moves_files(change: Change, hyperparameters: Mapping[str, Any]) -> bool:
     """Whether a change only gives other paths for the same roles, whose contents count."""
     values = (change.recorded, change.given)
@@ -166,10 +182,10 @@ def _only_moves_files(change: Change, hyperparameters: Mapping[str, Any]) -> boo
     return all(is_location(change.name, value) for value in values)
 
 
-def selecting_data(hyperparameters: Mapping[str, Any]) -> list[str]:
+def selection_splits(hyperparameters: Mapping[str, Any]) -> list[str]:
     """Returns "task/split" of the data that chose the weights of a recorded run, if any did.
 
-    Folds record their examples alone.
+    A fold records the digest of its examples instead.
     """
     if not hyperparameters.get("keep_best"):
         return []
@@ -208,23 +224,24 @@ def is_of_debug_run(model_dir: str) -> bool:
     return bool(description and description.hyperparameters.get("debug"))
 
 
-def clear_folder(
+def prepare_folder(
     trial: TrialRun,
     hyperparameters: Mapping[str, Any],
     *,
-    located: Mapping[str, str],
+    older_fingerprints: Mapping[str, str],
     overwrite: bool,
     workers: Workers,
     print_fn: Callable[[str], None],
 ) -> Mapping[str, Any]:
-    """Removes a model that `overwrite` replaces, and sets one of other settings aside.
+    """Makes room for the model of a trial, unless the model in its folder can be resumed.
 
-    `--debug` overwrites, too, but its own models alone.
+    With `overwrite`, any model there is removed; otherwise, one of other settings, data or
+    pre-trained weights is set aside. `--debug` overwrites only models of `--debug`.
 
     Args:
         trial: the trial that is about to be trained.
         hyperparameters: of `run_hyperparameters`.
-        located: see `changes_of_model`.
+        older_fingerprints: see `changes_of_model`.
         overwrite: whether to train from scratch in any case.
         workers: workers of the run; the chief changes the folder.
         print_fn: prints a message.
@@ -242,7 +259,7 @@ def clear_folder(
             "another --model_dir and --results_dir, or omit both, so that it uses folders of "
             "its own"
         )
-    changes = changes_of_model(trial, hyperparameters, located)
+    changes = changes_of_model(trial, hyperparameters, older_fingerprints)
     reasons = [change.describe() for change in changes]
     if is_undescribed(folder):
         reasons.append(f"it has no {CONFIG_FILE}, which records its settings")

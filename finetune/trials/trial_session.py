@@ -39,7 +39,11 @@ from finetune.trials.evaluation_checks import (
     warn_of_other_inputs,
     warn_of_trained_examples,
 )
-from finetune.trials.model_folders import clear_folder, run_hyperparameters, selecting_data
+from finetune.trials.model_folders import (
+    prepare_folder,
+    run_hyperparameters,
+    selection_splits,
+)
 from finetune.trials.trial_runs import TrialRun
 
 PrintFn = Callable[[str], None]
@@ -77,10 +81,10 @@ class TrialSession:
         self._print = print_fn
 
     def run(self, train_data: Mapping[str, SplitData]) -> TrialResult:
-        """Trains, evaluates and predicts, as far as the hyperparameters say.
+        """Trains, evaluates and predicts, as `do_train`, `do_eval`, `write_test_outputs` say.
 
-        The result of a trial that diverges has no scores. A model that is not trained has
-        passed `check_models`.
+        The result of a trial that diverges has no scores. Without `do_train`, `check_models`
+        has been called before.
 
         Args:
             train_data: the train split of each task, by name.
@@ -98,7 +102,7 @@ class TrialSession:
             except DivergedError as error:
                 self._print(f"{trial.title} diverged: {error}")
                 return dataclasses.replace(result, status=DIVERGED, reason=str(error))
-        elif path := self._finetuned_elsewhere():
+        elif path := self._foreign_model():
             trained = self._trainer.load_encoder_and_heads(path)
             check_labels(path, {name: x.labels for name, x in trained.items()}, self._tasks)
             known = {TASKS: {name: x.settings for name, x in trained.items()}}
@@ -137,11 +141,14 @@ class TrialSession:
 
     def _evaluated_model(self) -> tuple[str, Mapping[str, Any]]:
         """Returns the path of the model, of any format, and what it records of its run."""
-        path = self._finetuned_elsewhere() or self._trial.model_dir
+        path = self._foreign_model() or self._trial.model_dir
         return path, saved_hyperparameters(path, needs_vocabulary=False)
 
-    def _finetuned_elsewhere(self) -> str | None:
-        """Returns the model to evaluate that is not this project's own model of the trial."""
+    def _foreign_model(self) -> str | None:
+        """Returns the model to evaluate if this trial has not trained it, else None.
+
+        That is `--init_checkpoint`, or a checkpoint of the authors' code in the trial's folder.
+        """
         own = self._trial.model_dir
         authors = own if has_only_authors_checkpoint(own) else None
         return self._config.evaluated_checkpoint or authors
@@ -153,10 +160,10 @@ class TrialSession:
         hyperparameters = run_hyperparameters(
             config, trial, self._tasks, self._data, pretrained
         )
-        hyperparameters = clear_folder(
+        hyperparameters = prepare_folder(
             trial,
             hyperparameters,
-            located=self._data.fingerprints,
+            older_fingerprints=self._data.fingerprints,
             overwrite=config.overwrite,
             workers=self._trainer.workers,
             print_fn=self._print,
@@ -176,7 +183,7 @@ class TrialSession:
             num_train_steps=num_train_steps,
             seed=trial.seed,
             model_dir=trial.model_dir,
-            evaluate=self._selecting_value if evaluates else None,
+            evaluate=self._selection_metric if evaluates else None,
             eval_steps=eval_steps,
             hyperparameters={
                 **hyperparameters,
@@ -220,25 +227,25 @@ class TrialSession:
             return [self._trial.held_out]
         return [self._data.get(task, split) for split in task.dev_splits]
 
-    def _selecting_split(self, task: Task) -> SplitData:
-        """Returns the data that chooses the weights; without `keep_best`, it is only logged."""
+    def _selection_split(self, task: Task) -> SplitData:
+        """Returns the data that chooses the weights; without `keep_best`, scores are logged."""
         return self._trial.selection or self._splits(task)[0]
 
     def _chosen_on(self) -> list[str]:
-        return [f"{task.name}/{self._selecting_split(task).split}" for task in self._tasks]
+        return [f"{task.name}/{self._selection_split(task).split}" for task in self._tasks]
 
     def _recorded_choice(self, recorded: Mapping[str, Any]) -> list[str]:
         """Returns what chose the weights of a model that is not trained now, if recorded."""
         if self._trial.held_out is not None:  # a fold, which has the examples of its training
             return self._chosen_on() if self._config.keep_best else []
-        return selecting_data(recorded)
+        return selection_splits(recorded)
 
-    def _selecting_value(self) -> tuple[float, dict[str, float]]:
+    def _selection_metric(self) -> tuple[float, dict[str, float]]:
         """Returns the mean of the main metrics of all tasks, and all metrics."""
         values: dict[str, float] = {}
         mains = []
         for task in self._tasks:
-            scores = self._trainer.evaluate(task, self._selecting_split(task))
+            scores = self._trainer.evaluate(task, self._selection_split(task))
             mains.append(scores.main_value if math.isfinite(scores.main_value) else -math.inf)
             values |= {f"{task.name}_{name}": v for name, v in scores.metrics.items()}
         return sum(mains) / len(mains), values
@@ -291,12 +298,12 @@ class TrialSession:
 
         NaN for tasks without class probabilities.
         """
-        selecting = self._selecting_split(task)
+        selection = self._selection_split(task)
         if task.class_logits(split, outputs) is None:
             return math.nan
-        if selecting is not split:
-            outputs = self._trainer.predict(task, selecting)
-        return fit_temperature(*task.class_logits(selecting, outputs))
+        if selection is not split:
+            outputs = self._trainer.predict(task, selection)
+        return fit_temperature(*task.class_logits(selection, outputs))
 
     def _calibrate(
         self, task: Task, split: SplitData, outputs: Sequence[Outputs], temperature: float
@@ -304,7 +311,7 @@ class TrialSession:
         predicted = task.class_logits(split, outputs)
         if predicted is None:
             return None
-        return calibrate(*predicted, temperature, self._selecting_split(task).split)
+        return calibrate(*predicted, temperature, self._selection_split(task).split)
 
     def _plot_reliability(
         self, task: Task, split: SplitData, calibration: Calibration | None

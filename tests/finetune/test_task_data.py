@@ -180,7 +180,7 @@ def test_reports_from_the_cache_count_by_the_limit_of_the_run(make_finetuning_co
         lines = "\n".join(said)
         assert ("longer than max_answer_length" in lines) == bool(limit)
         # The weights do not depend on it.
-        return data.contents["squadv1/train"], "cached features" in lines
+        return data.content_fingerprints["squadv1/train"], "cached features" in lines
 
     first, _ = load()
     assert load(max_answer_length=2) == (first, False)

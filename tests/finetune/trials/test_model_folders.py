@@ -30,7 +30,7 @@ from finetune.trials.model_folders import (
     FOLD_EXAMPLES,
     TRAIN_FILES,
     changes_of_model,
-    clear_folder,
+    prepare_folder,
     saved_labels,
     set_aside,
     train_digest,
@@ -321,11 +321,16 @@ def test_debug_replaces_models_of_debug_alone(record, monkeypatch, debug, refuse
     pathlib.Path(folder, "checkpoint").write_text('model_checkpoint_path: "ckpt-1"')
     monkeypatch.setattr(model_folders, "changes_of_model", lambda *_: [])
     workers = SimpleNamespace(barrier=lambda: None, is_chief=True)
-    settings = {"located": {}, "overwrite": True, "workers": workers, "print_fn": discard}
+    settings = {
+        "older_fingerprints": {},
+        "overwrite": True,
+        "workers": workers,
+        "print_fn": discard,
+    }
     if refused:
         with pytest.raises(UserError, match=f"--debug would replace the model in {folder}"):
-            clear_folder(TrialRun(1, 5, folder), {"debug": True}, **settings)
+            prepare_folder(TrialRun(1, 5, folder), {"debug": True}, **settings)
         assert pathlib.Path(folder, "ckpt-1.index").exists()
     else:
-        clear_folder(TrialRun(1, 5, folder), {"debug": True}, **settings)
+        prepare_folder(TrialRun(1, 5, folder), {"debug": True}, **settings)
         assert not pathlib.Path(folder).exists()
