@@ -199,7 +199,9 @@ class Trainer:
             log=log,
             preemption=self._preemption,
             summarize=self._summarize,
-            diverged=functools.partial(_diverged_error, skipping=config.on_nonfinite == SKIP),
+            non_finite_error=functools.partial(
+                _diverged_error, skipping=config.on_nonfinite == SKIP
+            ),
             evaluate=None if evaluate is None else dev.evaluate,
             save_last=False,
         )

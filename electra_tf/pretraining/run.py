@@ -209,7 +209,7 @@ def _train(
         log=log,
         preemption=context.preemption,
         summarize=partial(training_values, optimizer=start.optimizer),
-        diverged=partial(_non_finite_error, skipping=config.on_nonfinite == SKIP),
+        non_finite_error=partial(_non_finite_error, skipping=config.on_nonfinite == SKIP),
         evaluate=phases.evaluate if eval_records is not None else None,
     )
     _describe_outputs(start.checkpoints, log, print_fn)

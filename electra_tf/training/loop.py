@@ -97,7 +97,7 @@ def run_loop(
     log: TrainLog | SilentLog,
     preemption: Preemption,
     summarize: Callable[[Mapping[str, np.ndarray]], dict[str, float]],
-    diverged: Callable[[Sequence[str], int, str | None], Exception],
+    non_finite_error: Callable[[Sequence[str], int, str | None], Exception],
     evaluate: Callable[[], Evaluation] | None = None,
     save_last: bool = True,
 ) -> LoopResult:
@@ -117,15 +117,15 @@ def run_loop(
         log: log of metrics; closed at the end.
         preemption: termination signals, deferred to the next return to the host.
         summarize: computes metrics from the sums of `TrainingSteps.read_metrics`.
-        diverged: creates the error, given the names of what is not finite (losses, norms,
-            weights), the step and the latest checkpoint.
+        non_finite_error: creates the error, given the names of what is not finite (losses,
+            norms, weights), the step and the latest checkpoint.
         evaluate: evaluates the current weights.
         save_last: save at the last step.
 
     Raises:
         PreemptedError: the run was preempted, after saving its last step.
         UserError: a segment's batches end before its last step.
-        Exception: result of `diverged`; that step is not saved.
+        Exception: result of `non_finite_error`; that step is not saved.
     """
     values: dict[str, float] = {}
     current = int(step.numpy())
@@ -134,7 +134,7 @@ def run_loop(
             current = int(step.numpy())
             terms = segment.steps.non_finite_terms()
             if terms:
-                raise diverged(terms, current, checkpoints.latest)
+                raise non_finite_error(terms, current, checkpoints.latest)
             is_last = current == num_train_steps
             if current == segment.end_step or _is_due(intervals.log, current):
                 values = summarize(segment.steps.read_metrics())
@@ -147,7 +147,7 @@ def run_loop(
             saves = save_last if is_last else _is_due(intervals.save, current)
             with log.clock_stopped():
                 if is_last or saves or evaluates:
-                    _refuse_weights(segment, current, checkpoints, diverged)
+                    _check_weights(segment, current, checkpoints, non_finite_error)
                 # Before saving: a killed run that resumes from a step has evaluated it.
                 if evaluates:
                     evaluation = evaluate()
@@ -165,7 +165,7 @@ def run_loop(
                 return LoopResult(current, values, stopped_early=True)
             if not is_last and preemption.requested():
                 if not saves:
-                    _refuse_weights(segment, current, checkpoints, diverged)
+                    _check_weights(segment, current, checkpoints, non_finite_error)
                     checkpoints.save()
                 raise PreemptedError(
                     f"Preempted at step {current}; saved {checkpoints.latest}. Run the "
@@ -207,7 +207,7 @@ def _run_to_stops(
     for segment in segments:
         while (current := int(step.numpy())) < segment.end_step:
             stop = intervals.next_stop(current, min(segment.end_step, num_train_steps))
-            with segment.guard(), _naming_the_end(step, num_train_steps):
+            with segment.guard(), _refusing_end_of_batches(step, num_train_steps):
                 segment.steps.run(segment.batches, stop - current, segment.lengths)
             log.progress(stop)
             yield segment
@@ -215,27 +215,27 @@ def _run_to_stops(
 
 
 @contextlib.contextmanager
-def _naming_the_end(step: tf.Variable, num_train_steps: int) -> Iterator[None]:
+def _refusing_end_of_batches(step: tf.Variable, num_train_steps: int) -> Iterator[None]:
     """Raises UserError if the batches end before the steps do."""
     try:
         yield
     except tf.errors.OutOfRangeError as error:
         raise UserError(
             f"The batches ended after step {int(step.numpy())} of {num_train_steps}: the "
-            "training loop needs batches that do not end, such as of Dataset.repeat()"
+            "training loop needs endless batches, such as those of Dataset.repeat()"
         ) from error
 
 
-def _refuse_weights(
+def _check_weights(
     segment: Segment,
     step: int,
     checkpoints: CheckpointDirectory,
-    diverged: Callable[[Sequence[str], int, str | None], Exception],
+    non_finite_error: Callable[[Sequence[str], int, str | None], Exception],
 ) -> None:
-    """Raises the result of `diverged` if a finite update has made weights non-finite."""
+    """Raises the error if a finite update has made weights non-finite."""
     failed = segment.steps.non_finite_weights()
     if failed:
-        raise diverged(failed, step, checkpoints.latest)
+        raise non_finite_error(failed, step, checkpoints.latest)
 
 
 def _is_due(interval: int | None, step: int) -> bool:

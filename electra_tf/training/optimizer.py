@@ -85,8 +85,8 @@ class ElectraAdam(keras.optimizers.Optimizer):
     ) -> None:
         """On one device, updates the variables of a layer at once; Keras updates each.
 
-        Layers of the same shape then share one compiled kernel, and graphs are smaller. New
-        values take the place of the old ones in memory.
+        Layers of the same shape then share one compiled kernel, and graphs are smaller. The
+        update is in place.
         """
         if not isinstance(self._distribution_strategy, tf.distribute.OneDeviceStrategy):
             super()._backend_update_step(grads, trainable_variables, learning_rate)
@@ -206,7 +206,7 @@ class ElectraLamb(keras.optimizers.Lamb):
 
 
 def inner_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
-    """Returns the optimizer inside of loss scaling."""
+    """Returns the optimizer inside a `LossScaleOptimizer`, or the given one."""
     return getattr(optimizer, "inner_optimizer", optimizer)
 
 

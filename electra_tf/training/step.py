@@ -116,17 +116,17 @@ class TrainingSteps:
             lengths: sequence lengths of the batches, if they differ.
         """
         inputs = iterator, tf.constant(num_steps, tf.int32)
-        compiled, wanted = self._compiled, (iterator.element_spec, tuple(lengths))
-        if compiled is None:
+        if self._compiled is None:
             self._run(*inputs)
             return
-        # Its effect has only been measured with known shapes.
+        shapes = (iterator.element_spec, tuple(lengths))
+        # Fewer passes have only been measured with known shapes.
         with contextlib.nullcontext() if lengths else few_graph_passes():
-            if wanted not in compiled:
+            if shapes not in self._compiled:
                 # Meanwhile, a first call without a step prepares the graph on another core.
                 no_step = functools.partial(self._run, iterator, tf.constant(0, tf.int32))
                 compile_ahead(self._run, *inputs, lengths=lengths, meanwhile=no_step)
-                compiled.append(wanted)
+                self._compiled.append(shapes)
             self._run(*inputs)
 
     def read_metrics(self) -> dict[str, np.ndarray]:
@@ -214,7 +214,7 @@ class TrainingSteps:
         context = tf.distribute.get_replica_context()
         replicas = context.num_replicas_in_sync
         scale = self._loss_scale()
-        whole = gradients_of_replica(
+        contribution = gradients_of_replica(
             self._model,
             features,
             seed=self._seed,
@@ -224,8 +224,9 @@ class TrainingSteps:
             scale=scale,
         )
         # A variable that the objective does not depend on is not updated, nor decayed.
-        variables = [v for v in self._model.trainable_variables if v.path in whole.gradients]
-        gradients = [whole.gradients[variable.path] for variable in variables]
+        by_path = contribution.gradients
+        variables = [v for v in self._model.trainable_variables if v.path in by_path]
+        gradients = [by_path[variable.path] for variable in variables]
         if replicas > 1:
             gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
         squares = squared_norms(gradients)
@@ -234,7 +235,7 @@ class TrainingSteps:
         gradients = [g / replicas for g in gradients] if replicas > 1 else gradients
         finite = None
         if self._skips:
-            finite = all_finite([*whole.losses.values(), norm])
+            finite = all_finite([*contribution.losses.values(), norm])
             # With loss scaling, the optimizer handles gradients that overflow.
             applied = finite | ~tf.math.is_finite(norm) if self._scales_loss else finite
             apply_if(applied, self._optimizer, gradients, variables)
@@ -244,14 +245,14 @@ class TrainingSteps:
         once = 1.0 / replicas  # the sum over replicas counts a step once
         sums = {
             f"{STEP_PREFIX}{name}": tf.stack([value, once])
-            for name, value in whole.losses.items()
+            for name, value in contribution.losses.items()
         }
         sums[f"{STEP_PREFIX}gradient_norm"] = tf.stack([norm / scale * once, once])
         groups = [group_of(variable.path) for variable in variables]
         self._groups = list(dict.fromkeys(groups))
         by_group = group_norms(squares, groups) / scale * once
         sums[_GROUP_NORMS] = tf.stack([by_group, once * tf.ones_like(by_group)])
-        sums |= whole.metric_sums
+        sums |= contribution.metric_sums
         return self._without_skipped(sums, norm, scale, finite, once)
 
     def _without_skipped(

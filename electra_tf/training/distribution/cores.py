@@ -57,7 +57,7 @@ def parts_of(num_cores: int, num_tokens: int) -> int:
 
 
 def share_cores(config: DistributionConfig, hidden_size: int, rows: Sequence[int] = ()) -> int:
-    """Gives each of the parts of a batch its share of the cores, if training is faster so.
+    """Gives each of the parts of a batch its share of the cores, if that is faster.
 
     The operations of a small model are short, and one after another leaves cores idle. Call it
     before TensorFlow is initialized: the threads are those of the process.

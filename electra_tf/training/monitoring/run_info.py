@@ -88,14 +88,14 @@ def read_run_info(model_dir: str | os.PathLike) -> dict[str, Any]:
 def describe_other_parts(model_dir: str, num_parts: int) -> list[str]:
     """Returns a line if the last start of a run divided a batch into another number of parts.
 
-    Such as on a machine with another number of cores. Older versions do not record it.
+    This happens on a machine with another number of cores. Older versions do not record it.
     """
     before = read_run_info(model_dir).get(ENVIRONMENT, {}).get(PARTS)
     if before in (None, num_parts):
         return []
     return [
-        f"Parts:   a batch is computed in {num_parts}, in {before} before: dropout draws other "
-        "numbers than in an uninterrupted run"
+        f"Parts:   a batch is divided into {num_parts} parts, before into {before}: dropout masks "
+        "differ from those of an uninterrupted run"
     ]
 
 

@@ -233,7 +233,7 @@ def test_a_resumed_run_tells_that_it_is_evaluated_on_other_records(
 
 
 def test_a_resumed_run_tells_that_a_batch_has_other_parts(make_config, run_of_two_steps):
-    """Such as on a machine with more cores: dropout draws other numbers there."""
+    """Such as on a machine with more cores: dropout masks differ there."""
     config = make_config(num_train_steps=3, allow_changed_settings=("num_train_steps",))
     shutil.copytree(run_of_two_steps, config.model_dir)
     path = pathlib.Path(config.model_dir, "run_info.json")
@@ -244,7 +244,7 @@ def test_a_resumed_run_tells_that_a_batch_has_other_parts(make_config, run_of_tw
     lines: list[str] = []
     pretraining_runs.train(config, lines.append)
     (line,) = [line for line in lines if line.startswith("Parts:")]
-    assert f"a batch is computed in {now}, in {now + 1} before: dropout draws other" in line
+    assert f"divided into {now} parts, before into {now + 1}: dropout masks differ" in line
     assert read_run_info(config.model_dir)["environment"]["parts of a batch"] == now
     # Nothing is left to be drawn.
     path.write_text(json.dumps(info))

@@ -147,7 +147,7 @@ class FakeRun:
             log=self,
             preemption=self,
             summarize=lambda sums: {"loss": sums["train/loss"][0]},
-            diverged=self.diverged,
+            non_finite_error=self.diverged,
             evaluate=self.evaluate if evaluates else None,
             **options,
         )
@@ -319,6 +319,6 @@ def test_batches_that_end_before_the_steps_are_named(monkeypatch):
         raise tf.errors.OutOfRangeError(None, None, "End of sequence")
 
     monkeypatch.setattr(run, "run", end)
-    with pytest.raises(UserError, match=r"batches ended after step 5 of 6: .* do not end"):
+    with pytest.raises(UserError, match=r"batches ended after step 5 of 6: .* endless batches"):
         run.loop(EVERY)
     assert isinstance(run.ended_by, UserError)
