@@ -122,7 +122,7 @@ class Objective:
 
     @classmethod
     def loss_weights(cls, config: PretrainingConfig) -> dict[str, float]:
-        """Returns the weights of the losses that train an encoder, by what sets them."""
+        """Returns the weights of the losses that train an encoder, by the flag of each."""
         weights = cls.generator_class(config).loss_weights(config)
         return weights | (
             {"--disc_weight": config.disc_weight} if cls.has_discriminator else {}
@@ -153,7 +153,7 @@ def _warn_of_unused_sizes(config: PretrainingConfig, reason: str) -> None:
     """Warns of the size of a generator that has no encoder of its own."""
     for name in ("generator_layers", "generator_hidden_size"):
         value = getattr(config, name)
-        # 1 is what an encoder that both share has, so that is not worth a warning.
+        # 1 is also the size of a shared encoder, so it needs no warning.
         if value not in (1, getattr(PretrainingConfig, name)):
             warn_once(f"--{name}={value:g} has no effect: {reason}")
 
@@ -162,7 +162,7 @@ def refuse_zero_weights(weights: Mapping[str, float], trained: str) -> None:
     """Raises UserError if no weight is positive.
 
     Args:
-        weights: weights of losses, by what sets them.
+        weights: weights of losses, by the flag or hyperparameter that sets each.
         trained: what is trained by the losses.
     """
     if not any(weights.values()):

@@ -1,4 +1,4 @@
-r"""The programs.
+r"""The bodies of the programs.
 
 Each function is a command: it defines its flags, parses the command line, runs its body and
 exits. Its docstring is the `--help` of the command. TensorFlow takes seconds to load, so
@@ -170,8 +170,8 @@ def run_pretraining() -> None:
         evaluated_records,
         held_out_records,
         training_records,
-        warn_of_evaluated_shards,
-        warn_of_trained_files,
+        warn_of_shared_files,
+        warn_of_shared_shards,
     )
     from flags.remote.pretraining_folders import staged
 
@@ -182,14 +182,14 @@ def run_pretraining() -> None:
             records = training_records(config, print_skipped)
             held_out = held_out_records(config, print_skipped)
             if chief and held_out is not None:
-                warn_of_trained_files(records, held_out)
+                warn_of_shared_files(records, held_out)
             train(config, records, held_out)
             if chief and config.report:
                 run_reports.report_pretraining(config, print_line)
         else:
             records = evaluated_records(config, print_skipped)
             if chief:
-                warn_of_evaluated_shards(config, records)
+                warn_of_shared_shards(config, records)
             evaluate(config, records, token_counts=partial(count_trained_tokens, config))
     of_worker = config.strategy == MULTI_WORKER
     if config.do_train and chief:
@@ -198,7 +198,7 @@ def run_pretraining() -> None:
     elif (
         chief
         and model_class(config).has_discriminator
-        and not has_only_authors_checkpoint(config.model_dir)  # which it would refuse
+        and not has_only_authors_checkpoint(config.model_dir)  # refused by the next program
     ):
         print(next_command("show_replaced_tokens.py", of_worker=of_worker))
 

@@ -93,7 +93,7 @@ def held_out_records(
     return _read_once(config, patterns, EVAL_FLAG, print_fn) if patterns else None
 
 
-def warn_of_trained_files(training: RecordFiles, held_out: RecordFiles) -> None:
+def warn_of_shared_files(training: RecordFiles, held_out: RecordFiles) -> None:
     """Warns of files that are both trained and evaluated on, or are copies of such files."""
     trained = set(map(content_identity, training.files()))
     files = held_out.files()
@@ -105,18 +105,18 @@ def warn_of_trained_files(training: RecordFiles, held_out: RecordFiles) -> None:
         )
 
 
-def warn_of_evaluated_shards(config: PretrainingConfig, evaluated: RecordFiles) -> None:
+def warn_of_shared_shards(config: PretrainingConfig, evaluated: RecordFiles) -> None:
     """Warns of an evaluation on some of the training records, if these can be found.
 
-    `electra_tf.pretraining.run.evaluate` warns of one on all of them.
+    `electra_tf.pretraining.run_description.warn_of_training_records` warns of all of them.
     """
     try:
         training = training_records(config, discard)
         if fingerprint(training.files()) == fingerprint(evaluated.files()):
             return
-        warn_of_trained_files(training, evaluated)
+        warn_of_shared_files(training, evaluated)
     except UserError:
-        return  # a trained model is evaluated without them
+        return  # an evaluation does not need them
 
 
 def _held_out_patterns(config: PretrainingConfig) -> Iterator[str]:
@@ -124,7 +124,7 @@ def _held_out_patterns(config: PretrainingConfig) -> Iterator[str]:
     try:
         files = find_record_files(records_of_length(config, config.max_seq_length), TRAIN_FLAG)
     except UserError:
-        return  # what reads the training records says so
+        return  # reported where the training records are read
     yield from held_out_beside(files)
 
 
@@ -173,5 +173,5 @@ def _read_once(
 
 
 def _num_ids(config: PretrainingConfig) -> int:
-    """Returns the number of ids that records may have: embeddings beyond have no token."""
+    """Returns the number of token ids: further embeddings, if any, have no token."""
     return min(config.vocab_size, load_vocabulary(config.vocab_file, "--vocab_file").size)

@@ -125,7 +125,7 @@ class PretrainingConfig(PretrainingFields):
         return config
 
     def warn_of_unused(self) -> None:
-        """Warns of settings without effect on the run; a model that is loaded has no run."""
+        """Warns of settings without effect on training or evaluation."""
         if self.do_train:
             default = default_results(self.model_dir)
             for name in _RESULTS:
@@ -146,14 +146,14 @@ class PretrainingConfig(PretrainingFields):
 
 
 def default_model_dir(given: Mapping[str, Any]) -> str:
-    """Returns `model_dir` as given, but for a slash at its end, or DATA_DIR/models/NAME."""
+    """Returns `model_dir` without a trailing slash; by default, DATA_DIR/models/NAME."""
     if model_dir := given.get("model_dir"):
         return model_dir.rstrip(os.sep) or model_dir
     return os.path.join(given["data_dir"], "models", given["model_name"])
 
 
 def default_results(model_dir: str) -> dict[str, str]:
-    """Returns the files of results of an evaluation by the names of their hyperparameters."""
+    """Returns the default result files of an evaluation, by hyperparameter."""
     stem = os.path.join(model_dir, "results", "unsup_results")
     return {"results_txt": f"{stem}.txt", "results_json": f"{stem}.json"}
 

@@ -95,7 +95,7 @@ def changes_of_resumed_run(
     _refuse_other_optimizer(changes)  # also for a converted model with moments
     changes = [
         change._replace(influence=EVALUATION) if change.name == HELD_OUT else change
-        for change in _known(changes, recorded)
+        for change in _recorded_changes(changes, recorded)
     ]
     refused = [
         change
@@ -113,8 +113,11 @@ def changes_of_resumed_run(
     return changes
 
 
-def _known(changes: list[Change], recorded: Mapping[str, Any]) -> list[Change]:
-    """Returns the changes that a record can tell: of a converted model, those of the model."""
+def _recorded_changes(changes: list[Change], recorded: Mapping[str, Any]) -> list[Change]:
+    """Returns the changes of what was really recorded.
+
+    The record of a converted model describes the model; its other settings are defaults.
+    """
     if not is_converted(recorded):
         return changes
     return [change for change in changes if change.name in _MODEL_SETTINGS]
@@ -145,7 +148,7 @@ def check_recorded_model(config: PretrainingConfig, *, shapes: bool = False) -> 
 
     Args:
         config: of the model.
-        shapes: also compare the sizes, which the shapes of its variables tell later.
+        shapes: also compare the sizes, before its variables are loaded, which compares shapes.
     """
     sizes = [each.name for each in dataclasses.fields(EncoderConfig) if each.type is int]
     names = (*NOT_IN_SHAPES, *sizes) if shapes else NOT_IN_SHAPES
@@ -193,19 +196,20 @@ def _changes_from_saved(
     Args:
         config: of the run.
         names: the settings that are compared.
-        more: settings that are no fields.
+        more: settings that are not fields of the configuration.
     """
     saved = load_saved_config(config.model_dir)
     if saved is None:
         return []
     given = {**dataclasses.asdict(config), **(more or {})}
     recorded = saved.hyperparameters
-    changes = _known(changed_settings(PretrainingConfig, recorded, given), recorded)
+    changes = changed_settings(PretrainingConfig, recorded, given)
+    changes = _recorded_changes(changes, recorded)
     return [change.describe() for change in changes if change.name in names]
 
 
 def unrecorded_settings(config: PretrainingConfig) -> list[str]:
-    """Returns a line on what `model_dir` does not record of its run; none if it records all."""
+    """Returns a line on the settings that `model_dir` does not record, if any."""
     saved = load_saved_config(config.model_dir)
     recorded = saved.hyperparameters if saved else {}
     if is_converted(recorded):
@@ -219,7 +223,7 @@ def unrecorded_settings(config: PretrainingConfig) -> list[str]:
     ]
 
 
-def warn_of_other_held_out(changes: Sequence[Change], step: int) -> None:
+def warn_of_changed_held_out(changes: Sequence[Change], step: int) -> None:
     """Warns of held-out records that are not those of the evaluations up to `step`."""
     if HELD_OUT in {change.name for change in changes}:
         warn_once(

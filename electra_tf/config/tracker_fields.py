@@ -32,7 +32,7 @@ class TrackerFields:
     def warn_of_unused_trackers(self) -> None:
         """Warns that a run that only evaluates logs to no tracker.
 
-        Otherwise, its end would end the tracker's run of a training that is still running.
+        If it did, its end would also end the tracker's run of a training in progress.
         """
         for name, project in self.trackers.items():
             warn_once(

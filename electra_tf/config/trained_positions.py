@@ -1,4 +1,4 @@
-"""Which position embeddings of a model its training has used; the others are random.
+"""How many position embeddings of a model have been trained; the later ones are random.
 
 Training on sequences shorter than the model allows (512 tokens by default) leaves the position
 embeddings after their end as they were initialized. No TensorFlow is imported here.
@@ -21,7 +21,7 @@ TRAINED_POSITIONS = "trained_positions"
 
 
 def trained_positions(saved: Mapping[str, Any]) -> int | None:
-    """Returns the number of positions that a model was trained on, from the first.
+    """Returns the number of positions that a model was trained on: those up to its longest row.
 
     None if that is unknown, as for converted models, models pre-trained from one or from a
     checkpoint that is gone, and fine-tuned models of older versions.
@@ -65,7 +65,7 @@ def _hyperparameters(checkpoint: str) -> Mapping[str, Any]:
     try:
         return read_object(os.path.join(folder, CONFIG_FILE), "hyperparameters")
     except UserError:
-        return {}  # only asked for positions, so a damaged file is no error
+        return {}  # then the positions are unknown, which is no error
 
 
 def warn_of_untrained_positions(

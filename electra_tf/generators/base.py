@@ -34,8 +34,8 @@ class Generator(abc.ABC):
         tokens: token statistics; None if the model never samples.
 
     Attributes:
-        has_encoder: whether the mode of `--embedding_sharing` makes its encoder; two towers
-            are layers of their own.
+        has_encoder: whether its encoder is one of `encoders`, made by `--embedding_sharing`;
+            two towers are among `layers`.
         needs_counts: whether the tokens of the records must be counted.
         is_constant: whether it predicts the same at every position.
         layers: additional layers, by attribute name in the model.
@@ -91,7 +91,7 @@ class Generator(abc.ABC):
 
     @classmethod
     def loss_weights(cls, config: PretrainingConfig) -> dict[str, float]:
-        """Returns the weights of the losses that train its encoder, by what sets them."""
+        """Returns the weights of the losses that train its encoder, by the flag of each."""
         return {} if cls.is_constant else {"--gen_weight": config.gen_weight}
 
     @classmethod

@@ -45,8 +45,8 @@ def check_replacement(
 ) -> None:
     """Raises UserError if `--replacement=argmax` or `--temperature_end` would have no effect.
 
-    Also if the most likely tokens would make the loss wrong. The authors accept other settings
-    without effect: `warn_of_unused_sampling` tells of them.
+    It also refuses argmax if the loss is derived for samples. Other settings without effect are
+    accepted, as in the authors' code: see `warn_of_unused_sampling`.
 
     Args:
         config: configuration of the run.
@@ -81,7 +81,7 @@ def check_replacement(
 
 
 def warn_of_unused_sampling(config: PretrainingConfig, has_generator: bool) -> None:
-    """Warns of settings of sampling where nothing is sampled, or all tokens are as likely."""
+    """Warns of sampling settings if nothing is sampled, or all tokens are equally likely."""
     temperature = f"--temperature={config.temperature:g}" if config.temperature != 1 else None
     if not has_generator:
         disallow = "--disallow_correct" if config.disallow_correct else None

@@ -57,7 +57,7 @@ class HeldOutResult(NamedTuple):
 class _BatchResult(NamedTuple):
     """Sums of the metrics, and the discriminator's scores (None without one).
 
-    Of some rows of a replica, of all its rows, or of all replicas.
+    They cover some rows of a replica, all of its rows, or all replicas.
     """
 
     sums: metrics.MetricSums

@@ -25,7 +25,7 @@ from electra_tf.config.resumption import (
     check_recorded_model,
     describe_changes,
     unrecorded_settings,
-    warn_of_other_held_out,
+    warn_of_changed_held_out,
 )
 from electra_tf.config.trained_positions import warn_of_longer_training
 from electra_tf.interop.formats import saved_hyperparameters
@@ -48,13 +48,13 @@ from electra_tf.pretraining.run_description import (
     describe_held_out,
     describe_moved_position,
     describe_run,
-    warn_of_trained_on,
+    warn_of_training_records,
 )
 from electra_tf.pretraining.setup import (
     data_statistics,
-    kept_origin,
     load_evaluated_model,
     open_log,
+    recorded_origin,
     remove_debug_run,
     require_same_stage,
     restore,
@@ -162,7 +162,7 @@ def _train(
     describe_run(config, start.model, vocabulary, records, eval_records, context, print_fn)
     _describe_start(config, start, records, context, print_fn)
     if workers.is_chief:
-        warn_of_other_held_out(start.changes, first_step)
+        warn_of_changed_held_out(start.changes, first_step)
     if first_step >= config.num_train_steps:
         if has_only_authors_checkpoint(config.model_dir):
             raise UserError(
@@ -172,12 +172,13 @@ def _train(
             )
         print_fn(f"Nothing to do: all {config.num_train_steps} steps are done.")
         return {}
-    # On all workers, which must all refuse records without text.
+    # All workers read the records, so that all of them refuse records without text.
     statistics = data_statistics(config, vocabulary, records)
     if eval_records is not None:
         text_counts(config, vocabulary, eval_records)
     if start.resumed:
-        start.checkpoints.describe_next({**settings, **kept_origin(config)}, vocabulary.path)
+        described = {**settings, **recorded_origin(config)}
+        start.checkpoints.describe_next(described, vocabulary.path)
     else:
         start.checkpoints.write_description(settings, vocabulary.path)
     log = open_log(config, settings, statistics, first_step, context)
@@ -319,8 +320,8 @@ def evaluate(
         config: hyperparameters.
         records: held-out records.
         print_fn: prints a line about the evaluation.
-        token_counts: counts the tokens of the training records, which a unigram generator and
-            strategic masking go by; those of `records` are counted if None.
+        token_counts: counts the tokens of the training records, for a unigram generator and
+            for strategic masking; None counts those of `records`.
 
     Raises:
         UserError: the input is invalid, or there is no checkpoint.
@@ -349,12 +350,12 @@ def evaluate(
             config,
             vocabulary,
             context.strategy,
-            _same_counts(token_counts or records.token_counts, context.workers),
+            _requiring_equal_counts(token_counts or records.token_counts, context.workers),
             context.workers,
         )
         print_fn(f"Evaluating {checkpoint} on {describe_held_out(config, records)}.")
         if context.workers.is_chief:
-            warn_of_trained_on(config, records)
+            warn_of_training_records(config, records)
             config.warn_of_unused()
             model.warn_of_untrained(config, "its metrics (disc_*)")
             for change in changed_metrics(config, words):
@@ -386,7 +387,7 @@ def _check_results_files(config: PretrainingConfig, vocabulary: Vocabulary) -> N
             check_not_input(path, f"--{name}", {"--vocab_file": vocabulary.path})
 
 
-def _same_counts(token_counts: TokenCounter, workers: Workers) -> TokenCounter:
+def _requiring_equal_counts(token_counts: TokenCounter, workers: Workers) -> TokenCounter:
     """Returns a counter that raises UserError unless all workers have the same counts."""
 
     def count(vocab_size: int) -> np.ndarray:

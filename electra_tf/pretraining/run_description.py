@@ -110,8 +110,8 @@ def describe_moved_position(
     if any(each.name == DATA for each in changes):
         position = _steps_at(config, phase.seq_length, step) * config.train_batch_size
         return [
-            f"Data:    other records than before; reading starts after their example "
-            f"{position:,} of {phase.seq_length} tokens, as if those before had been read"
+            f"Data:    the records have changed; reading starts after example {position:,} of "
+            f"{phase.seq_length} tokens, as if the examples up to it had been read"
         ] * (position > 0)
     if not recorded:
         return []
@@ -158,8 +158,8 @@ def describe_held_out(config: PretrainingConfig, records: PretrainingRecords) ->
     )
 
 
-def warn_of_trained_on(config: PretrainingConfig, records: PretrainingRecords) -> None:
-    """Warns of an evaluation on the very records that the model was trained on."""
+def warn_of_training_records(config: PretrainingConfig, records: PretrainingRecords) -> None:
+    """Warns of an evaluation on exactly the records that the model was trained on."""
     saved = load_saved_config(config.model_dir)
     trained_on = saved.hyperparameters.get(DATA) if saved else None
     if isinstance(trained_on, dict):
@@ -172,7 +172,7 @@ def warn_of_trained_on(config: PretrainingConfig, records: PretrainingRecords) -
 
 
 def _warn_of_one_segment(encoder: EncoderConfig) -> None:
-    """Warns of a model that does not tell the second segment of a record."""
+    """Warns of a model without an embedding for the second segment of a record."""
     if encoder.type_vocab_size < NUM_SEGMENTS:
         warn_once(
             f"type_vocab_size={encoder.type_vocab_size} in --model_hparam_overrides: records "
@@ -182,7 +182,7 @@ def _warn_of_one_segment(encoder: EncoderConfig) -> None:
 
 
 def _warn_of_few_predictions(config: PretrainingConfig) -> None:
-    """Warns of a limit that keeps the masking rate from being reached."""
+    """Warns of a limit of masked tokens that is below the masking rate."""
     name = "mask_prob"
     if (config.mask_prob_end or 0.0) > config.mask_prob:
         name = "mask_prob_end"

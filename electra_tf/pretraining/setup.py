@@ -100,7 +100,7 @@ def run_settings(
     elif has_own_checkpoint(config.model_dir) and (
         saved := load_saved_config(config.model_dir)
     ):
-        # A later start may evaluate again, and is compared with the records of before.
+        # Kept for a later start that evaluates again, whose records are compared with these.
         others.update({k: v for k, v in saved.hyperparameters.items() if k == HELD_OUT})
     return {
         **dataclasses.asdict(config),
@@ -112,9 +112,9 @@ def run_settings(
 
 
 def remove_debug_run(model_dir: str, workers: Workers) -> None:
-    """Removes the files of an earlier debug run: as in the authors' code, each starts anew.
+    """Removes the files of an earlier debug run, since each starts anew, as the authors' do.
 
-    It removes only what a run writes, because the folder may contain other runs or data.
+    Only files that a run writes are removed: the folder may contain other runs or data.
 
     Raises:
         UserError: the folder has checkpoints of a run that was not one of debug mode.
@@ -135,8 +135,8 @@ def remove_debug_run(model_dir: str, workers: Workers) -> None:
     workers.barrier()
 
 
-def kept_origin(config: PretrainingConfig) -> dict[str, Any]:
-    """Returns what a resumed run keeps of its record: where its weights came from.
+def recorded_origin(config: PretrainingConfig) -> dict[str, Any]:
+    """Returns the recorded settings on where weights came from, which a resumed run keeps.
 
     A resumed run does not load `--init_checkpoint` again, and position embeddings stay trained
     when its sequences become shorter. The trained positions of a converted model stay unknown.

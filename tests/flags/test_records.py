@@ -17,8 +17,8 @@ from flags.records import (
     evaluated_records,
     held_out_records,
     training_records,
-    warn_of_evaluated_shards,
-    warn_of_trained_files,
+    warn_of_shared_files,
+    warn_of_shared_shards,
 )
 
 
@@ -30,12 +30,12 @@ def test_evaluated_files_that_are_trained_on_are_warned_of(make_config, tiny_dat
         eval_tfrecords=os.path.relpath(folder / "pretrain_data.tfrecord*"),
     )
     records = training_records(config)
-    warn_of_trained_files(records, held_out_records(config))
+    warn_of_shared_files(records, held_out_records(config))
     error = capsys.readouterr().err
     assert "1 of 2 evaluated files are trained on, such as" in error
     assert "tfrecord-0-of-2" in error
     other = make_config(eval_tfrecords=f"{folder}/*-1-of-2")
-    warn_of_trained_files(records, held_out_records(other))
+    warn_of_shared_files(records, held_out_records(other))
     assert capsys.readouterr().err == ""
     assert records.describe(16) == f"1 file in {folder}"
 
@@ -49,9 +49,9 @@ def test_copies_of_the_trained_files_are_warned_of(make_config, tiny_data, tmp_p
     for records in (training_records(config), None):
         warn_once.cache_clear()
         if records:
-            warn_of_trained_files(records, held_out_records(config))
+            warn_of_shared_files(records, held_out_records(config))
         else:
-            warn_of_evaluated_shards(config, evaluated_records(config))
+            warn_of_shared_shards(config, evaluated_records(config))
         assert "2 of 2 evaluated files are trained on, such as" in capsys.readouterr().err
 
 
@@ -61,12 +61,12 @@ def test_evaluating_some_of_the_trained_files_is_warned_of(
     warn_once.cache_clear()
     folder = tiny_data / "pretrain_tfrecords"
     every = make_config(do_train=False, do_eval=True)
-    warn_of_evaluated_shards(every, evaluated_records(every))
+    warn_of_shared_shards(every, evaluated_records(every))
     one = make_config(do_train=False, do_eval=True, eval_tfrecords=f"{folder}/*-0-of-2")
     moved = dataclasses.replace(one, pretrain_tfrecords=str(tmp_path / "gone*"))
-    warn_of_evaluated_shards(moved, evaluated_records(moved))
+    warn_of_shared_shards(moved, evaluated_records(moved))
     assert capsys.readouterr().err == ""
-    warn_of_evaluated_shards(one, evaluated_records(one))
+    warn_of_shared_shards(one, evaluated_records(one))
     assert "1 of 1 evaluated files are trained on, such as" in capsys.readouterr().err
 
 

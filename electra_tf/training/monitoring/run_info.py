@@ -94,8 +94,8 @@ def describe_other_parts(model_dir: str, num_parts: int) -> list[str]:
     if before in (None, num_parts):
         return []
     return [
-        f"Parts:   a batch is divided into {num_parts} parts, before into {before}: dropout masks "
-        "differ from those of an uninterrupted run"
+        f"Parts:   a batch is divided into {num_parts} parts, before into {before}: dropout "
+        "masks differ from those of an uninterrupted run"
     ]
 
 

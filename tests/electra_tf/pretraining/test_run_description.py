@@ -122,5 +122,5 @@ def test_other_records_are_read_from_where_the_run_is(make_config):
         return describe_moved_position(config, [Stage("all", 100)], [change], step, None)
 
     (line,) = describe(10)
-    assert "reading starts after their example 80 of 16 tokens" in line
+    assert "reading starts after example 80 of 16 tokens" in line
     assert describe(0) == []

@@ -17,7 +17,7 @@ from electra_tf.flops.counting import model_flops_per_step
 from electra_tf.objectives.two_stage import TwoStage
 from electra_tf.pretraining.setup import (
     data_statistics,
-    kept_origin,
+    recorded_origin,
     require_same_stage,
     restore,
     run_settings,
@@ -143,9 +143,9 @@ def record(config, **hyperparameters) -> None:
 )
 def test_a_resumed_run_keeps_where_its_weights_came_from(make_config, recorded, kept):
     config = make_config(init_checkpoint="another")
-    assert kept_origin(config) == {}
+    assert recorded_origin(config) == {}
     record(config, **recorded)
-    assert kept_origin(config) == kept
+    assert recorded_origin(config) == kept
 
 
 @pytest.mark.parametrize(
