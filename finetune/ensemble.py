@@ -87,7 +87,7 @@ def check_averages(config: FinetuningConfig, tasks: Sequence[Task]) -> None:
 
 
 def rank_trials(runs: Sequence[TrialRun], results: Sequence[TrialResult]) -> list[ScoredTrial]:
-    """Returns the trials that finished, the best first, and the first of equal ones.
+    """Returns the trials that finished, best first; ties keep their order.
 
     Raises:
         UserError: none did.

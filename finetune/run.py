@@ -45,9 +45,7 @@ from finetune.results.result_text import format_summary
 from finetune.results.run_files import write_run_files
 from finetune.results.summary import TrialResult
 from finetune.run_description import describe_run
-from finetune.run_inputs import load_checked, task_files_digest, vocabulary_digest
-from finetune.task_data import TaskData
-from finetune.tasks.base import SplitData, Task
+from finetune.run_inputs import RunInputs, load_inputs, vocabulary_digest
 from finetune.trainer import Trainer
 from finetune.trials.evaluation_checks import (
     check_alike,
@@ -75,14 +73,14 @@ def run(config: FinetuningConfig, print_fn: PrintFn = print) -> list[TrialResult
         WorkerLostError: another worker has failed.
     """
     check_trackers(config.trackers)
-    divided, hidden_size, start = [], None, contextlib.nullcontext()
-    if config.do_train:
-        divided, hidden_size = [TRAIN_BATCH_SIZE], config.encoder.hidden_size
-        start = limited_starts(config)
-    elif config.limits_operation_threads:
-        limit_operation_threads()
-    with start, open_context(config, divided, hidden_size) as context:
-        return _run(config, context, print_fn if context.workers.is_chief else discard)
+    if not config.do_train:
+        if config.limits_operation_threads:
+            limit_operation_threads()
+        with open_context(config) as context:
+            return _run(config, context, print_fn)
+    batch_sizes, hidden_size = [TRAIN_BATCH_SIZE], config.encoder.hidden_size
+    with limited_starts(config), open_context(config, batch_sizes, hidden_size) as context:
+        return _run(config, context, print_fn)
 
 
 def require_finished(results: Sequence[TrialResult]) -> None:
@@ -98,43 +96,34 @@ def require_finished(results: Sequence[TrialResult]) -> None:
 def _run(
     config: FinetuningConfig, context: DistributionContext, print_fn: PrintFn
 ) -> list[TrialResult]:
-    tasks, data, runs, train_data = load_checked(config, context, print_fn)
-    task_files = task_files_digest(config, tasks)
-    trainer = Trainer(config, tasks, context, print_fn)
-    describe_run(config, trainer, tasks, context, print_fn)
+    print_fn = print_fn if context.workers.is_chief else discard
+    inputs = load_inputs(config, context, print_fn)
+    trainer = Trainer(config, inputs.tasks, context, print_fn)
+    describe_run(config, trainer, inputs.tasks, context, print_fn)
     if not config.do_train:
-        runs = _runs_of_models(config, runs, tasks, trainer)
+        inputs = inputs._replace(runs=_evaluated_runs(config, inputs, trainer))
     lock = contextlib.nullcontext()
     if config.do_train:
         lock = lock_model_dir(config.model_dir, "--model_dir", context.workers)
     with lock:
-        done, results = _run_trials(
-            config, trainer, tasks, data, runs, train_data, task_files, print_fn
-        )
-    _predict(config, trainer, tasks, data, done, results, print_fn)
+        done, results = _run_trials(config, trainer, inputs, print_fn)
+    _predict(config, trainer, inputs, done, results, print_fn)
     return results
 
 
-def _runs_of_models(
-    config: FinetuningConfig, runs: Iterable[TrialRun], tasks: Sequence[Task], trainer: Trainer
+def _evaluated_runs(
+    config: FinetuningConfig, inputs: RunInputs, trainer: Trainer
 ) -> list[TrialRun]:
     """Returns the trials to evaluate, with the seeds that their models were trained with."""
-    runs, given = [*runs], config.evaluated_checkpoint
+    runs, given = [*inputs.runs], config.evaluated_checkpoint
     if given is None:
-        check_models(runs, tasks, trainer.initial_digest)
+        check_models(runs, inputs.tasks, trainer.initial_digest)
         check_alike(config, {run.title: run.model_dir for run in runs})
     return [with_trained_seed(run, given or run.model_dir) for run in runs]
 
 
 def _run_trials(
-    config: FinetuningConfig,
-    trainer: Trainer,
-    tasks: Sequence[Task],
-    data: TaskData,
-    runs: Iterable[TrialRun],
-    train_data: Mapping[str, SplitData],
-    task_files: str,
-    print_fn: PrintFn,
+    config: FinetuningConfig, trainer: Trainer, inputs: RunInputs, print_fn: PrintFn
 ) -> tuple[list[TrialRun], list[TrialResult]]:
     """Runs the trials or folds, and writes the results of those so far after each.
 
@@ -143,6 +132,7 @@ def _run_trials(
     Returns:
         The trials, and their results.
     """
+    tasks, data, runs, train_data, task_files = inputs
     count = config.num_trials * (config.num_folds or 1)
     done: list[TrialRun] = []
     results: list[TrialResult] = []
@@ -156,8 +146,8 @@ def _run_trials(
         print_fn(f"\n{trial.title}, seed {trial.seed}")
         is_last = len(done) + 1 == count
         earlier = finished.pop((trial.number, trial.fold), None)
-        is_gone = not (needs_models or is_last or has_own_checkpoint(trial.model_dir))
-        if earlier and is_gone:
+        needs_model = needs_models or is_last
+        if earlier and not (needs_model or has_own_checkpoint(trial.model_dir)):
             print_fn(
                 "Reusing its results: --keep_all_models=false removed its model and its log, "
                 "so the learning curves leave it out."
@@ -175,7 +165,7 @@ def _run_trials(
         if config.do_eval:
             warn_of_older_predictions(config, tasks, provenance)
         logged += trial.log_records()
-        # With those of an earlier start, in case this one ends before it gets to them.
+        # With later trials of an earlier start, in case this one ends before reusing them.
         written = [*results, *finished.values()]
         _write_results(config, runs, written, logged, provenance, print_last)
         if config.do_train and not config.keep_all_models and not is_last:
@@ -187,13 +177,13 @@ def _run_trials(
 def _predict(
     config: FinetuningConfig,
     trainer: Trainer,
-    tasks: Sequence[Task],
-    data: TaskData,
+    inputs: RunInputs,
     done: Sequence[TrialRun],
     results: Sequence[TrialResult],
     print_fn: PrintFn,
 ) -> None:
     """Makes the ensemble, if any, and predicts with it, else with the best trial."""
+    tasks, data = inputs.tasks, inputs.data
     predictor: Trainer | Ensemble = trainer
     if config.ensemble_size > 1:
         trials = rank_trials(done, results)
@@ -269,16 +259,16 @@ def _warn_of_replaced_results(config: FinetuningConfig) -> None:
 
 def _restore_best(trainer: Trainer, trials: Sequence[ScoredTrial]) -> None:
     """Loads the best trial whose model is saved; `trials` has the best first."""
-    there = [trial for trial in trials if os.path.isdir(trial.run.model_dir)]
-    if not there:
+    saved = [trial for trial in trials if os.path.isdir(trial.run.model_dir)]
+    if not saved:
         raise UserError(
             "--do_predict: there is no model to predict with, since those of all trials that "
             "finished are gone"
         )
-    chosen, best = there[0], trials[0]
-    if len(there) > 1 and not any(trial.result.metrics for trial in there):
+    chosen, best = saved[0], trials[0]
+    if len(saved) > 1 and not any(trial.result.metrics for trial in saved):
         warn_once(
-            f"--do_eval=false scores none of the {len(there)} trials, so {chosen.run.title} "
+            f"--do_eval=false scores none of the {len(saved)} trials, so {chosen.run.title} "
             "predicts; with --do_eval, the best one would"
         )
     if chosen.value < best.value:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from electra_tf.config.recorded_settings import settings_digest
 from electra_tf.text.cached_tokenizer import CachedTokenizer
@@ -36,13 +37,29 @@ from finetune.tasks.registry import build_tasks
 from finetune.trials.trial_runs import TrialRun, fold_runs, trial_runs
 
 
-def load_checked(
-    config: FinetuningConfig, context: DistributionContext, print_fn: Callable[[str], None]
-) -> tuple[list[Task], TaskData, Iterable[TrialRun], dict[str, SplitData]]:
-    """Loads and checks all that a run reads; no model has been built.
+class RunInputs(NamedTuple):
+    """What a run reads.
 
-    Returns:
-        The tasks, their data, and what `load_data` returns.
+    Attributes:
+        tasks: its tasks.
+        data: their data.
+        runs: trials or folds.
+        train_data: the train split of each task, by name; empty for folds, which have their
+            own.
+        task_files: result of `task_files_digest`.
+    """
+
+    tasks: list[Task]
+    data: TaskData
+    runs: Iterable[TrialRun]
+    train_data: Mapping[str, SplitData]
+    task_files: str
+
+
+def load_inputs(
+    config: FinetuningConfig, context: DistributionContext, print_fn: Callable[[str], None]
+) -> RunInputs:
+    """Loads and checks all that a run reads; no model has been built.
 
     Raises:
         UserError: an input is invalid, or an output cannot be written.
@@ -64,14 +81,14 @@ def load_checked(
             "vocabulary": vocabulary_digest(tasks),
         }
     )
-    return tasks, data, runs, train_data
+    return RunInputs(tasks, data, runs, train_data, task_files_digest(config, tasks))
 
 
 def find_tasks(config: FinetuningConfig) -> list[Task]:
-    """Returns the tasks of a run, whose data and checkpoint are there.
+    """Returns the tasks of a run; its vocabulary and checkpoint are checked.
 
     Raises:
-        UserError: the vocabulary, a task, a label or the checkpoint is wrong.
+        UserError: the vocabulary, a task, a label or the checkpoint is missing or invalid.
     """
     vocabulary = load_model_vocabulary(config.vocab_file, config.vocab_size, "--vocab_file")
     tokenizer = CachedTokenizer(vocabulary, config.do_lower_case, config.strip_accents)
@@ -88,7 +105,7 @@ def load_data(
     """Loads what a run trains and evaluates on.
 
     Returns:
-        The trials or folds, and the training data by task, which folds have themselves.
+        The trials or folds, and the training data by task (none for folds, which have theirs).
 
     Raises:
         UserError: the data are malformed, or too few for the folds.

@@ -226,7 +226,7 @@ class Task(abc.ABC):
         """Returns the metrics of a labeled split; `outputs` has one entry per row."""
 
     def pooled(self, data: SplitData, outputs: Sequence[Outputs]) -> Sequence[Outputs]:
-        """Returns outputs that give all rows of an example what the task answers for it."""
+        """Returns one output per row, that of its example: equal for all rows of an example."""
         del data
         return outputs
 

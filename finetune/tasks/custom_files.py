@@ -161,9 +161,9 @@ class TaskFiles:
         return records
 
     def _leave_out(self, role: str, path: str, records: Sequence[RawExample]) -> None:
-        """Leaves out what is optional and not named, with a warning; ids are of no consequence.
+        """Leaves out an optional column that the description does not name, with a warning.
 
-        Were it read, models of older versions would get other inputs.
+        If it were read, models of older versions would get other inputs. Ids are not inputs.
         """
         if role == _ID or not any(role in record.values for record in records):
             return
@@ -175,9 +175,9 @@ class TaskFiles:
             record.values.pop(role, None)
 
     def _compare_widths(self, path: str, columns: Mapping[str, str | int], width: int) -> None:
-        """Refuses indices from the end that are other columns in another file, unnamed there.
+        """Refuses negative indices in files without header whose numbers of columns differ.
 
-        With a header, `_compare_names` warns.
+        They would be different columns. In files with a header, `_compare_names` warns.
         """
         last = [role for role, at in columns.items() if isinstance(at, int) and at < 0]
         if self.spec.header is not False or not last:

@@ -176,9 +176,10 @@ def check_labels(model: str, saved: Mapping[str, Sequence[str]], tasks: Sequence
 
 
 def check_descriptions(model: str, recorded: Mapping[str, Any], tasks: Sequence[Task]) -> None:
-    """Raises UserError unless tasks are of the kind and the inputs that a model was trained on.
+    """Raises UserError unless the kinds and inputs of tasks are those of a model's training.
 
-    Such as pairs instead of single texts. Labels and ranges have checks of their own.
+    An example is a task of pairs instead of single texts. Labels and ranges have their own
+    checks.
 
     Args:
         model: path of the model.
@@ -251,9 +252,9 @@ def check_described(model_dir: str) -> None:
 
 
 def check_pretrained(model_dir: str, initial_digest: str | None) -> None:
-    """Raises UserError if a model was fine-tuned from another checkpoint than there is now.
+    """Raises UserError if a model was not fine-tuned from the current `init_checkpoint`.
 
-    Its scores would be taken for those of the new one.
+    Its scores would be taken for those of that checkpoint.
 
     Args:
         model_dir: folder of the model.

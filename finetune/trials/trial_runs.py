@@ -93,10 +93,11 @@ def trial_runs(config: FinetuningConfig) -> Iterator[TrialRun]:
 def fold_runs(
     config: FinetuningConfig, tasks: Sequence[Task], data: TaskData
 ) -> list[TrialRun]:
-    """Returns one run per fold; its held-out examples are only reported, and all of them are.
+    """Returns one run per fold; the held-out examples only score its model.
 
-    With `keep_best`, a part of the training examples chooses the weights. Groups, such as the
-    questions about a paragraph, are in one part.
+    All examples are held out in some fold, also those that `Task.is_trainable` excludes from
+    training. With `keep_best`, a part of the training examples chooses the weights. A group of
+    examples, such as the questions about a paragraph, is never divided.
     """
     (task,) = tasks
     examples = data.get(task, TRAIN).examples
@@ -125,7 +126,8 @@ def fold_runs(
             for fold in folds
         ]
         train_parts = [part(TRAIN, fold.train) for fold in folds]
-        # A common number of steps shares the graph. Only groups differ by more than an example.
+        # All folds train as many steps, to share the graph. Without groups, their sizes differ
+        # by at most one example.
         sizes = [len(train.rows) for train in train_parts]
         num_examples = min(sizes) if groups is None else round(sum(sizes) / len(sizes))
         for number, (fold, train) in enumerate(zip(folds, train_parts, strict=True), start=1):

@@ -171,13 +171,13 @@ class TextTask(SourceTask, abc.ABC):
     def example_rows(
         self, examples: Sequence[InputExample], report: DataReport
     ) -> list[list[Row]]:
-        """Returns the rows of each example, without target: one of its truncated texts."""
+        """Returns the rows of each example, without target: here one, with truncated texts."""
         length = self.config.max_seq_length
         rows = text_rows(self.name, examples, self.tokenizer, length, report)
         return [[row] for row in rows]
 
     def by_example(self, data: SplitData, outputs: Sequence[Outputs]) -> Sequence[Outputs]:
-        """Returns the outputs of each example, of those of its rows."""
+        """Returns one output per example, from the outputs of its rows."""
         del data
         return outputs
 

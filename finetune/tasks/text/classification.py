@@ -204,7 +204,7 @@ class ClassificationTask(TextTask):
         ]
 
     def pooled(self, data: SplitData, outputs: Sequence[Outputs]) -> Sequence[Outputs]:
-        """Returns for each window the outputs of its example."""
+        """Returns one output per window: that of its example."""
         if self.window_stride is None:
             return outputs
         eids = (example.eid for example in data.examples)

@@ -57,7 +57,7 @@ class LabelColumn(abc.ABC):
 
     @abc.abstractmethod
     def check_train(self, labels: Sequence[Label], path: str) -> None:
-        """Raises UserError if the labels of train have nothing to learn; warns of others."""
+        """Raises UserError if there is nothing to learn from the labels; warns of odd ones."""
 
     def strata(self, labels: Sequence[Label]) -> list[str | None]:
         """Returns the strata of train and a held-out dev; None for no stratification."""

@@ -113,7 +113,7 @@ def report_lost_texts(
 ) -> None:
     """Reports an example with a text of characters that the tokenizer drops.
 
-    Such as U+200B and emoji that are newer than its tables.
+    Examples of such characters are U+200B and emoji that are newer than its tables.
     """
     texts = ((example.text_a, ids_a), (example.text_b or "", ids_b))
     if any(text.strip() and not len(ids) for text, ids in texts):
