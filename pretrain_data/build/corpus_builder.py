@@ -63,7 +63,7 @@ class CorpusBuilder:
         self._splitter = None
         if config.sentences == "split":
             self._splitter = SentenceSplitter(config.sentence_language)
-        # Another one, for held-out documents.
+        # The second one is for held-out documents.
         self._builders = [
             make_builder(config, vocabulary, random.Random())
             for _ in range(2 if config.selects_documents else 1)
@@ -104,7 +104,7 @@ class CorpusBuilder:
         yield self._built(self._builder.finish())
 
     def result(self) -> BuildResult:
-        """Returns the counts of the unit that `build` has read; it names no shards."""
+        """Returns the counts of the unit that `build` has read, without any shards."""
         builder, totals = self._builders[0], self._totals
         result = BuildResult(
             totals,

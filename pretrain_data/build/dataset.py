@@ -46,7 +46,7 @@ MAX_SEQ_LENGTH = 65536
 _TEXT_BYTES_PER_SHARD = 16 << 20
 _MIN_SHARDS = 4
 _MAX_SHARDS = 1000
-# A setting, its value that others need, and these.
+# A setting, a value of it, and the settings that have an effect with this value alone.
 _SWITCHES = (
     (
         "deduplicate",
@@ -83,7 +83,7 @@ def build_pretraining_data(
         WorkerError: a process failed for another reason.
     """
     driver = driver or (ClusterRun() if config.runner else LocalRun())
-    # First: what the driver does not take needs no packages.
+    # First: a setting that the driver refuses is reported even if a package is missing.
     driver.check(config)
     _check_settings(config)
     vocab_flag, output_flag = "--vocab-file", "--output-dir"
@@ -208,7 +208,7 @@ def _warn_of_unused(config: CorpusBuildConfig) -> None:
 def _find_parts(
     config: CorpusBuildConfig, print_fn: Callable[[str], None]
 ) -> tuple[list[CorpusPart], Mapping[str, str]]:
-    """Returns the files, and what cannot be read with the reason."""
+    """Returns the files of the corpus, and why others cannot be read, by path."""
     if config.is_openwebtext:
         return find_archives(config.corpus_dir, skip_unreadable=config.skip_unreadable)
     corpus = find_text(

@@ -43,7 +43,7 @@ class BuildJob:
 
 
 class BuildResult(NamedTuple):
-    """Outcome of some units; what they held out is counted in `held_out` alone."""
+    """Outcome of some units; held-out documents are counted in `held_out` only."""
 
     totals: BuildCounts = BuildCounts()
     shards: Mapping[str, int] = {}

@@ -119,7 +119,7 @@ def publish(
     output_dir: AnyPath,
     flag: str,
 ) -> None:
-    """Replaces older data; a mark that refuses it comes first, the new manifest last.
+    """Replaces older data: marks it as unfinished, moves the shards, then the new manifest.
 
     Args:
         manifest: of the records in `temporary_dir`.

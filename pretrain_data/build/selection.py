@@ -235,7 +235,7 @@ class SelectingBuilder:
         builder: Builder,
         held_out_builder: Builder,
     ):
-        """Initializes the builder, whose methods raise UserError for other documents.
+        """Initializes the builder; its methods raise UserError if `fates` are of other text.
 
         Args:
             fates: of the documents, in order.

@@ -24,7 +24,7 @@ class Span(NamedTuple):
 
 
 def document_spans(block: Block, blanks_separate_docs: bool) -> Iterator[Span]:
-    """Yields the lines of a block by document; a blank line is in no or any document.
+    """Yields the lines of a block by document, without blank lines that end a document.
 
     Documents of a format with records end with the records, others at the ends of files and,
     with `blanks_separate_docs`, at blank lines.
@@ -67,63 +67,90 @@ def read_records(
         path: name of the file, for messages.
         position: returns the number of bytes read from disk so far.
     """
-    lines: list[str] = []
-    ends: list[int] = []
-    num_bytes = num_repairs = num_nulls = 0
-    before = position()
-
-    def read_since() -> int:
-        nonlocal before
-        num_disk_bytes, before = position() - before, position()
-        return num_disk_bytes
-
-    def block(ends_file: bool) -> Block:
-        return Block(
-            lines,
-            num_bytes,
-            read_since(),
-            num_repairs,
-            ends_file,
-            path,
-            document_ends=tuple(ends),
-            num_nulls=num_nulls,
-        )
-
+    buffer = _RecordBuffer(path, position)
     try:
-        for text, repairs in texts:
+        for text, num_repairs in texts:
             if text is None:
-                num_nulls += 1
+                buffer.num_nulls += 1
                 continue
-            content, lone = _encode(text)
+            content, num_replaced = _encode(text)
+            num_repairs += num_replaced
             if len(content) >= blocks.BLOCK_BYTES:
-                if ends:
-                    yield block(ends_file=False)
-                    num_nulls = 0
-                lines, ends, num_bytes, num_repairs = [], [], 0, 0
-                repairs += lone
-                stream = io.BytesIO(content)
-                for piece in read_blocks(stream, path, stream):
-                    yield dataclasses.replace(
-                        piece,
-                        num_disk_bytes=read_since(),
-                        num_repairs=repairs,
-                        ends_file=False,
-                        document_ends=(len(piece.lines),) if piece.ends_file else (),
-                    )
-                    repairs = 0
+                if buffer.document_ends:
+                    yield buffer.take_block()
+                yield from buffer.blocks_of(content, num_repairs)
                 continue
-            lines += (content.decode() if lone else text).split("\n")
-            ends.append(len(lines))
-            num_bytes += len(content)
-            num_repairs += repairs + lone
-            if num_bytes >= blocks.BLOCK_BYTES:
-                yield block(ends_file=False)
-                lines, ends, num_bytes, num_repairs, num_nulls = [], [], 0, 0, 0
+            buffer.add(content.decode() if num_replaced else text, len(content), num_repairs)
+            if buffer.num_bytes >= blocks.BLOCK_BYTES:
+                yield buffer.take_block()
     except Exception:
-        if ends:
-            yield block(ends_file=False)
+        if buffer.document_ends:
+            yield buffer.take_block()
         raise
-    yield block(ends_file=True)
+    yield buffer.take_block(ends_file=True)
+
+
+class _RecordBuffer:
+    """Collects the texts of records for a block.
+
+    Args:
+        path, position: as of `read_records`.
+
+    Attributes:
+        document_ends, num_bytes, num_nulls: of the records collected; see `Block`.
+    """
+
+    def __init__(self, path: str, position: Callable[[], int]) -> None:
+        self._path = path
+        self._position = position
+        self._last_position = position()
+        self._clear()
+
+    def _clear(self) -> None:
+        self._lines: list[str] = []
+        self.document_ends: list[int] = []
+        self.num_bytes = self._num_repairs = self.num_nulls = 0
+
+    def add(self, text: str, num_bytes: int, num_repairs: int) -> None:
+        """Adds a text of `num_bytes` in UTF-8."""
+        self._lines += text.split("\n")
+        self.document_ends.append(len(self._lines))
+        self.num_bytes += num_bytes
+        self._num_repairs += num_repairs
+
+    def take_block(self, *, ends_file: bool = False) -> Block:
+        """Returns the records collected as a block, and starts a new one."""
+        block = Block(
+            self._lines,
+            self.num_bytes,
+            self._disk_bytes(),
+            self._num_repairs,
+            ends_file,
+            self._path,
+            document_ends=tuple(self.document_ends),
+            num_nulls=self.num_nulls,
+        )
+        self._clear()
+        return block
+
+    def blocks_of(self, content: bytes, num_repairs: int) -> Iterator[Block]:
+        """Yields a long text in blocks of its own."""
+        stream = io.BytesIO(content)
+        for piece in read_blocks(stream, self._path, stream):
+            yield dataclasses.replace(
+                piece,
+                num_disk_bytes=self._disk_bytes(),
+                num_repairs=num_repairs,
+                ends_file=False,
+                document_ends=(len(piece.lines),) if piece.ends_file else (),
+            )
+            num_repairs = 0
+
+    def _disk_bytes(self) -> int:
+        """Returns the number of bytes read from disk since the last call."""
+        position = self._position()
+        num_bytes, self._last_position = position - self._last_position, position
+        return num_bytes
 
 
 def _encode(text: str) -> tuple[bytes, int]:

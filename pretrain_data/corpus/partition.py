@@ -13,10 +13,7 @@ class CorpusPart(Protocol):
 
     Attributes:
         path: the file.
-        is_divisible: whether the part can be split between processes by
-            `split(offset, at_documents, whole_documents)`, which returns two parts; the second
-            one is of weight 0 if there is no boundary after the offset, which counts in units
-            of `weight`.
+        is_divisible: whether it is a `DivisiblePart`, which processes can share.
         num_disk_bytes: size on disk.
         weight: expected bytes of text.
     """
@@ -33,6 +30,24 @@ class CorpusPart(Protocol):
     def weight(self) -> int: ...
 
     def read(self) -> Iterator[Block]: ...
+
+
+class DivisiblePart(CorpusPart, Protocol):
+    """A part that can be split."""
+
+    def split(
+        self, offset: int, at_documents: bool, whole_documents: bool
+    ) -> tuple[CorpusPart, CorpusPart]:
+        """Splits the part at the first boundary after `offset`.
+
+        Args:
+            offset: position in the part, in the units of `weight`.
+            at_documents: blank lines of plain text end documents; otherwise the file is one.
+            whole_documents: split no document of plain text, however long.
+
+        Returns:
+            Both parts; the second one has weight 0 if there is no boundary.
+        """
 
 
 def shuffled(parts: Sequence[CorpusPart], seed: int) -> list[CorpusPart]:

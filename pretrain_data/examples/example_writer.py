@@ -103,8 +103,8 @@ class ExampleSerializer:
         self._num_bytes = np.array([len(each) for each in varints], np.intp)
         # uint8 [vocab_size, bytes], padded.
         self._varints = np.array(varints).view(np.uint8).reshape(vocab_size, -1)
-        # Mask and segments take one byte per position. All that depends on few values is made
-        # once for each.
+        # Mask and segments take one byte per position. Parts that depend on few values are
+        # cached.
         self._segments_header = _feature_header(SEGMENT_IDS.encode(), max_seq_length)
         self._mask = functools.cache(self._encode_mask)
         self._headers = functools.cache(self._encode_headers)

@@ -127,7 +127,7 @@ def write_manifest(manifest: Manifest, directory: AnyPath) -> AnyPath:
 
 
 def mark_unfinished(directory: AnyPath) -> None:
-    """Replaces the manifest by a mark, with which no program reads the records."""
+    """Replaces the manifest by a mark with which all programs refuse the records."""
     _write(directory / FILE_NAME, json.dumps(_UNFINISHED) + "\n")
 
 
