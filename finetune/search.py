@@ -89,7 +89,7 @@ def search(
     for number, values in enumerate(combinations, start=1):
         with _naming(values):
             configs.append(_config(given, base, values, number))
-    # The threads of the process, before TensorFlow is initialized.
+    # Sets the threads of the process, so it comes before TensorFlow is initialized.
     context = create_context(configs[0], hidden_size=base.encoder.hidden_size)
     check_combinations(combinations, configs, context)
     runs: list[SearchRun] = []
@@ -110,7 +110,7 @@ def search(
     sampler = optuna.samplers.GridSampler(dict(grid), seed=base.seed)
     study = optuna.create_study(direction="maximize", sampler=sampler)
     with lock_model_dir(_models_dir(base), "--model_dir", context.workers):
-        numbers, others = _number(combinations, _models_dir(base))
+        numbers, others = _folder_numbers(combinations, _models_dir(base))
         for number, values in others.items():
             print_fn(f"Not ranked, of an earlier search: {_flags(values)} (run_{number})")
         pairs = zip(combinations, numbers, strict=True)
@@ -157,14 +157,13 @@ def _models_dir(base: FinetuningConfig) -> str:
     return f"{base.model_dir}{SEARCH_SUFFIX}"
 
 
-def _number(
+def _folder_numbers(
     combinations: Sequence[Mapping[str, Any]], folder: str
 ) -> tuple[list[int], dict[int, Mapping[str, Any]]]:
-    """Returns the numbers in the names of the folders of combinations, from 1.
+    """Returns the number of each combination, from 1, which names its folders.
 
-    Also, by number, those of earlier searches that are not among them.
-
-    A combination keeps the one that it had in an earlier search, and no other one gets it.
+    A combination keeps its number from search to search. The combinations of earlier searches
+    that are not in this one are returned, too, by number.
 
     Args:
         combinations: those of the search.

@@ -138,7 +138,7 @@ class TaskData:
     ) -> list[Row]:
         """Returns the features, cached or new, and completes the report."""
         specs = (*SHARED_SPECS, *task.feature_specs)
-        # Those of a whole run are of more examples than those of a debug run.
+        # A debug run has fewer examples, so it neither reads nor writes the cache.
         if self._config.use_tfrecords_if_existing and not self._config.debug:
             entry = self._cache.load(name, wanted, specs)
             if entry is not None:

@@ -14,7 +14,7 @@ from electra_tf.util.output_checks import check_output_file
 from finetune.results.result_files import JSON_SUFFIX
 from flags.remote.paths import Role
 
-# What may be remote.
+# Flags that accept remote paths (gs://…).
 REMOTE = {"results": Role.RUN, "output": Role.OUTPUT_FILE}
 # `run_pretraining.py --do_eval` writes it to the same folder.
 _PRETRAINING_RESULTS = "unsup_results.json"

@@ -10,7 +10,7 @@ from electra_tf.util.files import check_not_empty
 from flags.command_line.recipe_files import find_recipe
 from flags.remote.paths import Role
 
-# What may be remote.
+# Flags that accept remote paths (gs://…).
 REMOTE = {
     "from": Role.MODEL,
     "output": Role.OUTPUT_FOLDER,

@@ -28,7 +28,7 @@ ALIASES: Mapping[str, str] = {
     "no_strip_accents": "nodo_strip_accents",
 }
 
-# What may be remote, or is refused by the program itself.
+# Flags that accept remote paths (gs://…), or whose program refuses them itself.
 REMOTE = dict.fromkeys(
     ("input", "corpus_dir", "data_dir", "vocab_file", "output_dir", "pipeline_options"),
     Role.ITSELF,

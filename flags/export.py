@@ -11,7 +11,7 @@ from electra_tf.inference.export.config import FORMATS, SAVED_MODEL, ExportConfi
 from electra_tf.util.errors import UserError
 from flags.remote.paths import Role
 
-# What may be remote.
+# Flags that accept remote paths (gs://…).
 REMOTE = {"model_dir": Role.MODEL, "export_dir": Role.OUTPUT_FOLDER}
 
 

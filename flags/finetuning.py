@@ -22,7 +22,7 @@ RETIRED: Mapping[str, str] = {
 SEARCH = "hparam_search"
 # Hyperparameters that, like those of --own_task_kind, change what is scored.
 _SCORED = ("task_names", "task_spec", "num_folds")
-# What may be remote; `flags.remote.finetuning_folders` copies folders.
+# Flags that accept remote paths (gs://…); `flags.remote.finetuning_folders` copies folders.
 REMOTE = {
     "data_dir": Role.ITSELF,
     "init_checkpoint": Role.ITSELF,

@@ -30,7 +30,7 @@ from flags.command_line.recipe_files import find_recipe, with_included
 from flags.remote import copies
 from flags.remote.paths import Role, naming_remote_paths
 
-# What may be remote.
+# Flags that accept remote paths (gs://…).
 REMOTE = {
     "data_dir": Role.ITSELF,
     "vocab_file": Role.VOCABULARY,

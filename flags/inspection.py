@@ -44,7 +44,7 @@ _RECORDED = (
 _UNNAMED = "records"
 STANDARD_OUTPUT = "-"
 
-# What may be remote.
+# Flags that accept remote paths (gs://…).
 REMOTE = {**pretraining.REMOTE, "model_dir": Role.DESCRIPTION}
 
 

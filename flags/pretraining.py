@@ -13,7 +13,7 @@ from flags import hyperparameters
 from flags.remote.paths import Role
 from pretrain_data.records.manifest import find_tokenizer
 
-# What may be remote.
+# Flags that accept remote paths (gs://…).
 REMOTE = {
     "data_dir": Role.ITSELF,
     "model_dir": Role.ITSELF,

@@ -14,7 +14,7 @@ from electra_tf.util.files import read_given_lines
 from flags import pretraining
 from flags.remote.paths import Role
 
-# What may be remote.
+# Flags that accept remote paths (gs://…).
 REMOTE = {**pretraining.REMOTE, "model_dir": Role.MODEL, "text_file": Role.FILE}
 
 

@@ -27,7 +27,7 @@ from flags.remote.paths import ARGUMENTS, Role
 REPORT_FILE = "report.html"
 # Number of bytes at the start of a file that tell whether it is a page.
 _START_OF_PAGE = 100
-# What may be remote.
+# Flags that accept remote paths (gs://…).
 REMOTE = {ARGUMENTS: Role.ITSELF, "output": Role.OUTPUT_FILE}
 
 

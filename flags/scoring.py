@@ -20,7 +20,7 @@ from electra_tf.util.errors import UserError
 from flags import pretraining
 from flags.remote.paths import Role
 
-# What may be remote.
+# Flags that accept remote paths (gs://…).
 REMOTE = {
     **pretraining.REMOTE,
     "model_dir": Role.MODEL,

@@ -13,7 +13,7 @@ from flags.corpus import define_text_flags, split_inputs, text_settings
 from flags.remote.paths import Role
 from pretrain_data.vocabulary.config import MIN_VOCAB_SIZE, VocabularyBuildConfig
 
-# What may be remote, or is refused by the program itself.
+# Flags that accept remote paths (gs://…), or whose program refuses them itself.
 REMOTE = dict.fromkeys(
     ("input", "corpus_dir", "report", "compare_with", "output_file"), Role.ITSELF
 )

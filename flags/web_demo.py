@@ -10,7 +10,7 @@ from electra_tf.inference.web_demo.config import DemoConfig
 from electra_tf.util.errors import UserError
 from flags.remote.paths import Role
 
-# What may be remote.
+# Flags that accept remote paths (gs://…).
 REMOTE = dict.fromkeys(("discriminator", "generator", "tasks"), Role.EXPORT)
 
 

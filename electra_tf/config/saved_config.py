@@ -110,7 +110,7 @@ def load_saved_config(directory: str | os.PathLike) -> SavedConfig | None:
 
 
 def checked_hyperparameters(saved: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """Returns saved hyperparameters as `upgrade_hyperparameters` does, whose arguments it has.
+    """Checks saved hyperparameters, and returns what `upgrade_hyperparameters` makes of them.
 
     Raises:
         UserError: a value is of another type than is written, the name of a task leads to

@@ -78,7 +78,7 @@ def initialize_from_checkpoint(
 def _copies_of_shared(
     checkpoint: ModelCheckpoint, mapping: Sequence[NamedVariable]
 ) -> dict[str, np.ndarray]:
-    """Returns embeddings that a model's generator has of its own, and a checkpoint's shares.
+    """Returns arrays for embeddings that the generator shares in the checkpoint only.
 
     Args:
         checkpoint: without names for what its generator shares with the discriminator.
@@ -140,7 +140,7 @@ def load_variables(
 def _warn_of_other_settings(
     checkpoint: ModelCheckpoint, encoder: EncoderConfig, source: str
 ) -> None:
-    """Warns of what the model computes otherwise, which the shapes do not tell.
+    """Warns of settings by which the model computes other outputs from the same weights.
 
     The forms of GELU differ by less than 1e-3, so weights trained with one go with the other.
     """

@@ -237,7 +237,7 @@ def check_arrays(
     compare: str = "--model_size, --model_hparam_overrides, --embedding_size, --vocab_size and "
     "--generator_hidden_size",
 ) -> None:
-    """Checks arrays as `assign_arrays` does, whose arguments it has.
+    """Checks arrays as `assign_arrays` does, with the same arguments.
 
     Args:
         compare: what sets the shapes of the model, for the message.

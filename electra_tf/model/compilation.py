@@ -33,12 +33,11 @@ _USELESS_PASSES = (
 
 @contextlib.contextmanager
 def few_graph_passes() -> Iterator[None]:
-    """Context in which TensorFlow optimizes the functions that are called in half the time, on
-    CPUs.
+    """Context in which TensorFlow takes half as long to optimize called functions, on CPUs.
 
     TensorFlow optimizes the graph of a function when it is first called, and again if it is
-    then called with other settings: all its calls belong in such a context. What remains
-    removes the thousands of operations that compute nothing.
+    then called with other settings: all its calls belong in such a context. The remaining
+    passes remove the thousands of operations that compute nothing.
     """
     before = tf.config.optimizer.get_experimental_options()
     tf.config.optimizer.set_experimental_options(dict.fromkeys(_USELESS_PASSES, False))
@@ -51,11 +50,10 @@ def few_graph_passes() -> Iterator[None]:
 
 
 def compiled_by_xla(function: Callable) -> Callable:
-    """Decorator of a function of tensors: one kernel, which `compile_ahead` knows of.
+    """Decorator that compiles a function of tensors to one kernel, for `compile_ahead`, too.
 
-    It has no other effect than to update variables that are among its arguments. XLA writes
-    the new values over the old ones, instead of into memory of their own. Calls that differ
-    only in their variables share a kernel.
+    The only side effect that the function may have is to update variables among its arguments,
+    which XLA does in place. Calls that differ only in their variables share a kernel.
     """
     kernel = tf.function(function, jit_compile=True, autograph=False)
 

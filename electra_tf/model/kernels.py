@@ -180,7 +180,7 @@ def _with_fused_gradient(function: Callable, sum_apart: bool) -> Callable:
 
 
 def _of_matrices(function: Callable, tensors: list[tf.Tensor]) -> tf.Tensor:
-    """Calls a function that treats rows alike, see `sum_apart`.
+    """Calls a function that is the same for every row; for its gradient, see `sum_apart`.
 
     XLA would choose layouts for more than two axes, and transpose between them.
     """

@@ -101,7 +101,7 @@ def frame_rows(
         second = tf.concat([second.with_row_splits_dtype(tf.int64), sep], axis=1)
         ids = tf.concat([first, second], axis=1)
         segments = tf.concat([segments, tf.ones_like(second)], axis=1)
-    # Of no rows, too, the tensors have the column of [CLS], which heads read.
+    # Without rows, too, the tensors have a column for [CLS], which heads read.
     shape = tf.stack([-1, tf.maximum(ids.bounding_shape(axis=1), 1)])
     return EncoderInputs(
         *(x.to_tensor(shape=shape) for x in (ids, tf.ones_like(ids), segments))

@@ -257,7 +257,7 @@ def _warn_of_other_tokens(
     try:
         given, model = (as_path(each).read_bytes() for each in (vocab_file, model_vocab_file))
     except OSError:
-        return  # whoever loads it says so
+        return  # reported where it is loaded
     if other := describe_other_tokens(given, model):
         warn_once(
             f"--vocab_file={vocab_file} is not the model's vocabulary, {model_vocab_file}: "
@@ -313,7 +313,7 @@ def _warn_of_lost_entries(
     try:
         lines = as_path(vocab_file).read_bytes().decode("utf-8", "replace").split("\n")
     except OSError:
-        return  # whoever loads it says so
+        return  # reported where it is loaded
     entries = [line.strip() for line in lines]
     entries = [each for each in entries if each and not (each[0] == "[" and each[-1] == "]")]
     for name, normalized, has, effect, made_of in (

@@ -1,4 +1,4 @@
-"""Paths for TensorFlow's readers, to which some characters of a path are those of a pattern."""
+"""Paths with characters of glob patterns, which TensorFlow's readers would expand."""
 
 import contextlib
 import os
@@ -16,8 +16,8 @@ def plain_path(path: str | os.PathLike) -> Iterator[str]:
     """Yields a path at which TensorFlow reads a folder, or a checkpoint's files, of any name.
 
     TensorFlow finds the files of checkpoints and SavedModels by a pattern made of their path,
-    which in a folder such as `run [2]` matches nothing. There the path is one of links in a
-    temporary folder, which is removed afterwards. Remote paths are left as they are.
+    which in a folder such as `run [2]` matches nothing. For such a path, links in a temporary
+    folder are yielded instead, which are removed afterwards. Remote paths are unchanged.
 
     Args:
         path: a folder, or the prefix of a checkpoint.

@@ -140,12 +140,12 @@ def changes_of_model(
         recorded = saved.get("init_checkpoint", path)
         if recorded != path:
             changes.append(Change("init_checkpoint", recorded, path, TRAINING))
-    # Scores choose the weights.
+    # With `keep_best`, scores choose the weights.
     influences = (TRAINING, EVALUATION) if hyperparameters["keep_best"] else (TRAINING,)
     return [
         change
         for change in changes
-        # TRAIN_FILES is in DATA, too, as are files.
+        # DATA also covers TRAIN_FILES, and the contents of files that settings name.
         if change.influence in influences
         and change.name not in (TASKS, TRAIN_FILES)
         and not _only_moves_files(change, hyperparameters)

@@ -348,7 +348,7 @@ def _warn_of_few_evaluations(
     count = math.ceil(num_train_steps / eval_steps)
     patience = config.early_stopping_patience
     interval = f"every {eval_steps} steps of {num_train_steps} (--eval_steps)"
-    # The first one can be the best, and the last one is the end.
+    # The first evaluation can be the best, and the last one is at the end anyway.
     if patience is not None and count <= patience + 1:
         warn_once(
             f"--early_stopping_patience={patience} does not end the training early: that takes "

@@ -36,7 +36,7 @@ _MISTYPED = re.compile(r"(?:^|(?<=,))(?P<scheme>gs|s3|hdfs):(?!//)")
 
 
 class Role(enum.Enum):
-    """What a remote path is to a program."""
+    """How a program uses a remote path."""
 
     ITSELF = "read or written by the program itself"
     FILE = "a file to read"
@@ -198,7 +198,7 @@ def remote_values(flag_values: flags.FlagValues) -> dict[str, str]:
 
 
 def _given_values(flag_values: flags.FlagValues) -> Iterator[tuple[str, Any]]:
-    """Yields flags and their values, of lists each; also those of `--hparams`."""
+    """Yields flags and their values, list items one by one; also those of `--hparams`."""
     hparams: Mapping[str, Any] = {}
     if "hparams" in flag_values:
         hparams = hyperparameters.read_hparams(flag_values["hparams"].value)
@@ -225,13 +225,13 @@ def _refuse_mistyped(flag_values: flags.FlagValues, arguments: Sequence[str]) ->
 
 
 def _each(values: Sequence[Any]) -> Iterator[Any]:
-    """Yields the paths of a flag that may be repeated, divided before remote ones."""
+    """Yields the paths in the values of a list flag, which commas may join to remote paths."""
     for value in values:
         yield from _BEFORE_SCHEME.split(value) if isinstance(value, str) else (value,)
 
 
 def given_value(flag_values: flags.FlagValues, name: str) -> Any:
-    """Returns the value of a flag, or of `--hparams` without it."""
+    """Returns the value of a flag; if it is not given, that in `--hparams`."""
     value = flag_values[name].value
     if value is None and "hparams" in flag_values:
         return hyperparameters.read_hparams(flag_values["hparams"].value).get(name)

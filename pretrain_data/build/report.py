@@ -97,9 +97,9 @@ def _print_duplicates(
 
 
 def _count_documents(manifest: records_manifest.Manifest) -> str:
-    """Returns how many documents are in the records and, with duplicates, of how many read.
+    """Returns the number of documents in the records, and of those read if some were left out.
 
-    The duplicates are in the numbers of lines and bytes.
+    The numbers of lines and bytes include the duplicates.
     """
     kept = manifest.num_documents
     read = kept + manifest.num_duplicates + manifest.num_near_duplicates

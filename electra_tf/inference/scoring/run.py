@@ -232,7 +232,7 @@ def _by_list(lists: Sequence[NBestList], scores: Sequence[TextScore]) -> list[li
 def _count_correct(
     rows: Sequence[Sequence[int]], scores: Sequence[TextScore]
 ) -> dict[str, list[int]]:
-    """Returns how many tokens of each text are predicted, by what predicts them."""
+    """Returns the number of correctly predicted tokens of each text, by predictor."""
     return {
         name: [
             int(np.sum(score.predictions[name] == np.asarray(ids[1:-1], np.int32)))

@@ -26,8 +26,8 @@ class TextScore(NamedTuple):
 
     Attributes:
         log_probs: float64 [tokens], log p(token | all others) of each token.
-        predictions: int32 [tokens], the most likely tokens given all others, by what predicts
-            them, the scored model first; empty unless they were asked for.
+        predictions: int32 [tokens], the most likely tokens given all others, by the name of
+            the predictor, the scored model first; empty unless requested.
     """
 
     log_probs: np.ndarray
@@ -170,7 +170,7 @@ class OnePassScorer(Scorer):
         return [TextScore(values) for values in self._token_values(texts)]
 
     def _token_values(self, texts: Sequence[Sequence[int]]) -> list[np.ndarray]:
-        """Returns what `_score_batch` does for each text, float64 [tokens]."""
+        """Returns the values of `_score_batch` for each text, float64 [tokens]."""
         found: list[np.ndarray | None] = [None] * len(texts)
         for rows, length in self._batches([len(ids) for ids in texts]):
             batch = lay_out([[texts[i] for i in row] for row in rows], self._batch_size, length)

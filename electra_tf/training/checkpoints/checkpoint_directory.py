@@ -117,8 +117,8 @@ class CheckpointDirectory:
     def resume(self) -> bool:
         """Restores as `restore_latest`, and completes a save that was killed at its end.
 
-        Then the checkpoint has its name, but older ones may be left, and TensorFlow's
-        `checkpoint` file may name one of them.
+        Such a save may have left older checkpoints, and TensorFlow's `checkpoint` file may
+        still name one of them.
 
         Raises:
             UserError: as `restore_latest`, or the folder cannot be written.
@@ -194,9 +194,9 @@ class CheckpointDirectory:
     def describe_next(
         self, hyperparameters: Mapping[str, Any], vocab_file: str | os.PathLike
     ) -> None:
-        """Writes the same files, with what they are to contain now, after the next checkpoint.
+        """Like `write_description`, but the files are written with the next checkpoint.
 
-        A run that resumes with other settings may be stopped before it: then the files still
+        If a run that resumes with other settings is stopped before that, the files still
         describe the checkpoint that it has resumed from.
         """
         if self._is_chief:

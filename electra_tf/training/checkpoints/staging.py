@@ -48,10 +48,10 @@ def staged_folder(
     is_used: Callable[[str], bool] = lambda name: True,
     enters: Callable[[str], bool] = lambda folder: True,
 ) -> Iterator[str]:
-    """Yields a local folder with the content of a remote one, which gets what changes in it.
+    """Yields a local copy of a remote folder, from which changes are copied back.
 
-    A folder of this machine is yielded itself. The local one is in the system's folder for
-    temporary files (TMPDIR), and removed once all of it has been copied.
+    A local folder is yielded itself. The copy is in the system's folder for temporary files
+    (TMPDIR), and is removed once all changes have been copied.
 
     Args:
         folder: the folder.

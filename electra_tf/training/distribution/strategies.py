@@ -101,11 +101,11 @@ def distribute_batches(
 
 
 def iterate(batches: Iterable) -> Iterator:
-    """Returns an iterator over distributed batches; freed memory is kept afterwards, too.
+    """Returns an iterator over distributed batches; the process still keeps freed memory.
 
-    Under Python 3.11, TensorFlow 2.21 undoes that once, with the first such iterator of a
-    process: against a leak, it has malloc return all tensors of more than 128 KiB to the system
-    (`ApplyPython311MemoryPatch`).
+    Under Python 3.11, the first such iterator of a process makes TensorFlow 2.21 change the
+    settings of malloc, against a leak: tensors of more than 128 KiB would be returned to the
+    system (`ApplyPython311MemoryPatch`). So `keep_freed_memory` is called again.
     """
     with untuned_devices():
         iterator = iter(batches)

@@ -116,7 +116,7 @@ def _after_warmup(
 class HealthWatch:
     """Diagnoses a run while it trains, and reports each diagnosis once.
 
-    Of long runs, older records are kept ever more sparsely: memory and time are bounded.
+    In long runs, older records are thinned out, which bounds memory and time.
 
     Args:
         facts: what is known about the run.

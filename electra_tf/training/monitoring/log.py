@@ -39,7 +39,7 @@ from electra_tf.util.files import make_folders, write_atomically
 TENSORBOARD_DIR = "tensorboard"
 # Kind of the records of settings that a resumed run has changed.
 _SETTINGS = "settings"
-# Seconds of evaluations and checkpoints from which on a run is told that they take too long.
+# Seconds of evaluations and checkpoints from which a warning says that they take too long.
 _LONG_STOPS = 300.0
 # Characters that TensorBoard would take for Markdown, such as the ## of a piece.
 _MARKDOWN = re.compile(r"[\\`*_{}\[\]()#+\-.!>]")
@@ -218,7 +218,7 @@ class TrainLog:
         self._diagnose({"step": step, "kind": "eval", **values})
 
     def settings(self, step: int, changes: Sequence[Change]) -> None:
-        """Logs what a resumed run changed of its metrics, if anything, in the file alone."""
+        """Logs the changed settings of a resumed run, if any, to the file only."""
         if changes:
             changed = {
                 each.name: {"recorded": each.recorded, "given": each.given} for each in changes

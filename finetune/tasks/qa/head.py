@@ -117,7 +117,7 @@ class QAHead(TaskHead):
             tf.nn.sparse_softmax_cross_entropy_with_logits(start_positions, start_logits)
             + tf.nn.sparse_softmax_cross_entropy_with_logits(end_positions, end_logits)
         )
-        # Not of the shape of the losses, which exports without their operations leave out.
+        # Not in the shape of the losses: exports leave out the operations that compute these.
         outputs["answerable_logit"] = tf.zeros_like(start_logits[:, 0])
         if self.answerable_classifier:
             outputs["answerable_logit"] = self._answerable_logit(hidden, start_logits)
