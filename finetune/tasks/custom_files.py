@@ -10,7 +10,7 @@ from typing import Any
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
-from finetune.config.task_spec import TaskSpec
+from finetune.config.task_spec import Column, TaskSpec
 from finetune.data.features import DataReport
 from finetune.data.file_readers import read_records
 from finetune.data.folds import example_groups, hold_out, warn_of_unseen_labels
@@ -116,25 +116,10 @@ class TaskFiles:
         spec = self.spec
         file_format = self.format_of(path)
         named = [role for role in optional if role in spec.columns]
-        columns = {role: spec.column(role) for role in dict.fromkeys((*roles, *named))}
+        # Without "columns", a file may have the optional columns under the names of the roles.
         unnamed = () if spec.columns or file_format == CONLL else spec.kind.optional_columns
-        columns |= {role: role for role in unnamed if role not in roles}
-        if file_format == CONLL and not spec.columns:
-            columns = {role: _CONLL_COLUMNS[role] for role in roles}
-        elif file_format == CONLL and _ID in columns:
-            raise UserError(f'{spec.source}: sentences of a conll file have no "id" column')
-        if spec.group_column is not None and self._is_train(path):
-            if file_format == CONLL:
-                raise UserError(f'{spec.source}: a conll file has no "group_column"')
-            columns[GROUP] = spec.group_column
-        lists = {
-            role: {f"{role}[{index}]": name for index, name in enumerate(column)}
-            for role, column in columns.items()
-            if isinstance(column, tuple)
-        }
-        for role, parts in lists.items():
-            del columns[role]
-            columns |= parts
+        columns = self._columns(path, file_format, (*roles, *named), unnamed)
+        columns, lists = _divide_lists(columns)
         records = read_records(
             path,
             file_format=file_format,
@@ -146,8 +131,8 @@ class TaskFiles:
             see_width=lambda width: self._compare_widths(path, columns, width),
         )
         for record in records:
-            for role, parts in lists.items():
-                record.values[role] = [record.values.pop(part) for part in parts]
+            for role, items in lists.items():
+                record.values[role] = [record.values.pop(item) for item in items]
         for role in unnamed:
             self._leave_out(role, path, records)
         for role in named:
@@ -159,6 +144,34 @@ class TaskFiles:
                     f"{spec.source} names"
                 )
         return records
+
+    def _columns(
+        self, path: str, file_format: str, roles: Sequence[str], unnamed: Sequence[str]
+    ) -> dict[str, Column]:
+        """Returns the column of each role, and of the group in the train file.
+
+        Args:
+            path: the file.
+            file_format: its format.
+            roles: roles whose columns the description names, or that have their names.
+            unnamed: roles that only have columns of their names, if any.
+
+        Raises:
+            UserError: a conll file cannot have one of the columns.
+        """
+        spec = self.spec
+        if file_format == CONLL and not spec.columns:
+            columns = {role: _CONLL_COLUMNS[role] for role in roles}
+        elif file_format == CONLL and _ID in roles:
+            raise UserError(f'{spec.source}: sentences of a conll file have no "id" column')
+        else:
+            columns = {role: spec.column(role) for role in roles}
+            columns |= {role: role for role in unnamed if role not in columns}
+        if spec.group_column is not None and self._is_train(path):
+            if file_format == CONLL:
+                raise UserError(f'{spec.source}: a conll file has no "group_column"')
+            columns[GROUP] = spec.group_column
+        return columns
 
     def _leave_out(self, role: str, path: str, records: Sequence[RawExample]) -> None:
         """Leaves out an optional column that the description does not name, with a warning.
@@ -229,6 +242,25 @@ class TaskFiles:
         except UserError as error:
             raise UserError(f"{self.path(TRAIN)}: {error}") from error
         return (dev if split == DEV else train).tolist()
+
+
+def _divide_lists(
+    columns: Mapping[str, Column],
+) -> tuple[dict[str, str | int], dict[str, list[str]]]:
+    """Returns single columns by role, and the roles of the items of each list.
+
+    Item 0 of the role `choices` has the role `choices[0]`.
+    """
+    single: dict[str, str | int] = {}
+    items: dict[str, str | int] = {}
+    lists: dict[str, list[str]] = {}
+    for role, column in columns.items():
+        if isinstance(column, tuple):
+            lists[role] = [f"{role}[{index}]" for index in range(len(column))]
+            items |= zip(lists[role], column, strict=True)
+        else:
+            single[role] = column
+    return {**single, **items}, lists
 
 
 def _is_test(split: str) -> bool:

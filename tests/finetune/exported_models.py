@@ -35,7 +35,7 @@ WORDS = (
 class NoData:
     """Stands for `finetune.task_data.TaskData`, of which only digests are asked."""
 
-    contents: ClassVar[dict[str, str]] = {}
+    content_fingerprints: ClassVar[dict[str, str]] = {}
 
 
 def write_finetuned(folder: pathlib.Path, descriptions: dict[str, dict], **settings) -> str:

@@ -96,7 +96,7 @@ class QATask(Task):
 
     @property
     def is_built_in(self) -> bool:
-        """Whether it is one of the authors' tasks, whose answers have the texts of theirs."""
+        """Whether it is one of the authors' tasks, whose answer texts follow their rules."""
         return self.name in QA.built_in
 
     @property
@@ -193,8 +193,8 @@ class QATask(Task):
     def score(self, data: SplitData, outputs: Sequence[Outputs]) -> Scores:
         """Returns the official metrics; "f1" is the main one.
 
-        For SQuAD 2.0, an answer is empty above `config.qa_na_threshold`. Every question counts,
-        also those with the id of another.
+        For SQuAD 2.0, an answer is empty above `config.qa_na_threshold`. Questions of the same
+        id count separately.
         """
         decoded = self.decode(data, outputs)
         names = [str(example.eid) for example in data.examples]

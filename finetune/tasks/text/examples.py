@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
-from electra_tf.text.framing import NUM_SPECIAL, frame, truncated_lengths
+from electra_tf.text.framing import NUM_SPECIAL, Framed, frame, truncated_lengths
 from electra_tf.util.errors import nearest_name_hint
 from finetune.data.features import INPUT_IDS, SEGMENT_IDS, DataReport, Row
 
@@ -98,14 +98,17 @@ def text_rows(
         if (keep_a, keep_b) != (len(a), len(b)):
             report.add(TRUNCATED, eid=example.eid, tokens=len(a) + len(b), kept=room)
         framed = frame(tokenizer.vocabulary, a[:keep_a], b[:keep_b] if len(b) else None)
-        rows.append(
-            {
-                INPUT_IDS: np.array(framed.input_ids, np.int32),
-                SEGMENT_IDS: np.array(framed.segment_ids, np.int32),
-                f"{task_name}_eid": example.eid,
-            }
-        )
+        rows.append(framed_row(task_name, example, framed))
     return rows
+
+
+def framed_row(task_name: str, example: InputExample, framed: Framed) -> Row:
+    """Returns `input_ids`, `segment_ids` and `<task>_eid` of framed texts of an example."""
+    return {
+        INPUT_IDS: np.array(framed.input_ids, np.int32),
+        SEGMENT_IDS: np.array(framed.segment_ids, np.int32),
+        f"{task_name}_eid": example.eid,
+    }
 
 
 def report_lost_texts(

@@ -1,7 +1,8 @@
 """Sliding windows over texts that exceed the maximum length, in Python and in the graph.
 
-Of a pair, the longer text slides, the second if both are equally long; the shorter one is kept
-whole, up to half of the room. Every token of the sliding text is in a window.
+In a pair, windows slide over the longer text (the second, if both are equally long), and the
+shorter one is kept whole, up to half of the room. Every token of the longer text is in some
+window.
 """
 
 from collections.abc import Sequence
@@ -15,8 +16,13 @@ from electra_tf.text.framing import NUM_SPECIAL, frame
 from electra_tf.text.text_inputs import EncoderInputs, frame_rows
 from electra_tf.text.vocabulary import Vocabulary
 from finetune.config.classification_fields import MAX, MEAN
-from finetune.data.features import INPUT_IDS, SEGMENT_IDS, DataReport, Row
-from finetune.tasks.text.examples import TRUNCATED, InputExample, report_lost_texts
+from finetune.data.features import DataReport, Row
+from finetune.tasks.text.examples import (
+    TRUNCATED,
+    InputExample,
+    framed_row,
+    report_lost_texts,
+)
 
 WINDOWED = "text divided into windows"
 _POOLING = {MEAN: np.mean, MAX: np.max}
@@ -33,7 +39,7 @@ class Window(NamedTuple):
 
 
 class WindowedInputs(NamedTuple):
-    """`inputs` of all windows of a batch; `owners` int32 [windows], the rows they are of."""
+    """`inputs` of all windows of a batch; `owners` int32 [windows], the row of each window."""
 
     inputs: EncoderInputs
     owners: tf.Tensor
@@ -91,16 +97,7 @@ def window_rows(
             )
             for window in windows
         ]
-        found.append(
-            [
-                {
-                    INPUT_IDS: np.array(each.input_ids, np.int32),
-                    SEGMENT_IDS: np.array(each.segment_ids, np.int32),
-                    f"{task_name}_eid": example.eid,
-                }
-                for each in framed
-            ]
-        )
+        found.append([framed_row(task_name, example, each) for each in framed])
     return found
 
 
