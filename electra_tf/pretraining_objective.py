@@ -1,7 +1,9 @@
 """Which settings an objective refuses, and what a run of it trains.
 
 This is known before a model is built: the objective's hyperparameters, invalid and unused
-settings, stages, loss weights, and the encoders that a step runs.
+settings, stages, loss weights, and the encoders that a step runs. What an objective computes is
+in its subclass `electra_tf.pretraining_model.PretrainingModel`, the base class of all
+objectives.
 """
 
 from collections.abc import Mapping

@@ -88,17 +88,10 @@ def model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
         overrides = debug_overrides(given.get("model_hparam_overrides") or {})
         given = {**given, "model_hparam_overrides": overrides}
     shape = encoder_settings(given, saved)
+    if merged.get("interpolate_positions"):
+        shape = _with_interpolated_positions(shape, given.get("max_seq_length", 0))
     overrides = shape["model_hparam_overrides"]
-    positions = overrides.get(_POSITIONS, EncoderConfig.max_position_embeddings)
-    asked = given.get("max_seq_length", 0)
-    if merged.get("interpolate_positions") and asked > positions:
-        positions = asked
-        shape["model_hparam_overrides"] = {**overrides, _POSITIONS: positions}
-    elif merged.get("interpolate_positions") and asked != positions:  # of a stretched model
-        warn_once(
-            "--interpolate_positions has no effect without a --max_seq_length above the "
-            f"model's {positions} position embeddings"
-        )
+    positions = _positions_of(overrides)
     vocab_file = (
         given.get("vocab_file")
         or saved.get("vocab_file")
@@ -129,6 +122,24 @@ def model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
         "max_seq_length", min(merged.get("max_seq_length", 128), positions)
     )
     return settings
+
+
+def _with_interpolated_positions(shape: Mapping[str, Any], length: int) -> dict[str, Any]:
+    """Returns the settings of an encoder, with at least `length` position embeddings."""
+    overrides = shape["model_hparam_overrides"]
+    positions = _positions_of(overrides)
+    if length > positions:
+        return {**shape, "model_hparam_overrides": {**overrides, _POSITIONS: length}}
+    if length < positions:  # a model that has been interpolated before has as many
+        warn_once(
+            "--interpolate_positions has no effect without a --max_seq_length above the "
+            f"model's {positions} position embeddings"
+        )
+    return dict(shape)
+
+
+def _positions_of(overrides: Mapping[str, Any]) -> int:
+    return overrides.get(_POSITIONS, EncoderConfig.max_position_embeddings)
 
 
 def _first_file(*paths: str) -> str:
