@@ -82,7 +82,7 @@ def check_averages(config: FinetuningConfig, tasks: Sequence[Task]) -> None:
         if config.ensemble_size > 1 and task.average is None:
             raise UserError(
                 f"--ensemble_size={config.ensemble_size}: answers of {task.kind.name} tasks, "
-                f"such as {task.name}, are not averaged"
+                f"such as {task.name}, cannot be averaged"
             )
 
 

@@ -35,8 +35,8 @@ class MaskedTokensDetection(PretrainingModel):
         elif not cls.generator_class(config).is_constant:
             return
         warn_once(
-            f"--objective=electra_15 asks about masked tokens alone, and {cause} replaces "
-            "nearly all: the discriminator can answer without reading. Use --objective=electra"
+            f"--objective=electra_15 classifies masked tokens only, and {cause} replaces "
+            "nearly all of them: the discriminator need not read. Use --objective=electra"
         )
 
     @classmethod

@@ -282,7 +282,7 @@ def data_statistics(
 def text_counts(
     config: PretrainingConfig, vocabulary: Vocabulary, records: PretrainingRecords
 ) -> np.ndarray:
-    """Returns how often the first records have each token but special ones, int64 [vocab_size].
+    """Returns the counts of all but special tokens in the first records, int64 [vocab_size].
 
     Raises:
         UserError: there is no text in them.
@@ -291,7 +291,7 @@ def text_counts(
     if counts[vocabulary.pad_id]:
         warn_once(
             f"the first examples of {records.describe(config.max_seq_length)} have [PAD] where "
-            "input_mask is 1: it is masked, and learned, as words are. Build records whose "
+            "input_mask is 1, so it is masked and learned like a word. Build records whose "
             "input_mask is 0 there"
         )
     special = [vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id]

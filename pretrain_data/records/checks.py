@@ -202,7 +202,7 @@ def _warn_of_another_beginning(files: Sequence[str], vocabulary: Vocabulary, fla
     """Warns if the first record with text does not begin with [CLS].
 
     Another vocabulary has other special tokens: those of the records would be masked, and
-    replaced, as words are.
+    replaced, like words.
     """
     for features, path in _readable_records(files):
         pairs = zip(features[INPUT_IDS], features[INPUT_MASK], strict=True)

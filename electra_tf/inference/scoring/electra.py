@@ -114,7 +114,7 @@ def text_log_probs(
 
 
 def _check(model: PretrainingModel) -> None:
-    """Refuses models without samples, and warns of tokens that are masked at other rates."""
+    """Refuses models without samples, and warns of tokens masked at different rates."""
     config = model.config
     reason = None
     if config.disallow_correct:
@@ -139,6 +139,6 @@ def _check(model: PretrainingModel) -> None:
         cause = f"--max_predictions_per_seq={most}"
     if cause:
         warn_once(
-            f"--method=electra takes every token to be masked with probability {rate:g}, but "
-            f"the model was trained with {cause}: the probabilities are biased by it"
+            f"--method=electra assumes that every token is masked with probability {rate:g}, "
+            f"but the model was trained with {cause}: its probabilities are biased"
         )

@@ -144,12 +144,12 @@ def test_tokens_that_are_masked_at_other_rates_are_warned_of(make_model, capsys)
     assert not capsys.readouterr().err
     for masking in ("learned", "span"):
         create_scorer(make_model(masking=masking), "electra", 3)
-        told = f"with --masking={masking}: the probabilities are biased"
+        told = f"with --masking={masking}: its probabilities are biased"
         assert told in capsys.readouterr().err
     create_scorer(make_model(masking_with_replacement=True), "electra", 3)
     assert "--masking_with_replacement, which masks fewer tokens: " in capsys.readouterr().err
     create_scorer(make_model(max_predictions_per_seq=1, mask_prob=0.5), "electra", 3)
-    assert "--max_predictions_per_seq=1: the probab" in capsys.readouterr().err
+    assert "--max_predictions_per_seq=1: its probab" in capsys.readouterr().err
     create_scorer(make_model(disc_weight=0.0), "electra", 3)
     assert "does not train the discriminator, so its scores" in capsys.readouterr().err
     # Whose discriminator learns from the masked tokens alone.
