@@ -23,6 +23,7 @@ from electra_tf.training.monitoring.run_info import (
     LOG_FILE,
     SECONDS_LEFT,
     SENTENCES_FILE,
+    START,
     read_log,
 )
 from electra_tf.training.monitoring.step_bar import StepBar
@@ -135,12 +136,13 @@ class TrainLog:
         self._sentences_path = os.path.join(model_dir, SENTENCES_FILE)
         for path in (self.path, self._sentences_path):
             _drop_records_after(path, first_step)
-        self._health = None
-        if facts is not None:
-            earlier = read_log(self.path) if os.path.exists(self.path) else []
-            self._health = HealthWatch(facts, earlier)
+        earlier = read_log(self.path) if os.path.exists(self.path) else []
+        self._health = None if facts is None else HealthWatch(facts, earlier)
         self._trackers = list(trackers)
         self._file = pathlib.Path(self.path).open("a", encoding="utf-8")  # noqa: SIM115
+        timed = max((r["step"] for r in earlier if r["kind"] in ("train", START)), default=0)
+        if timed < first_step < num_train_steps:
+            self._write({"step": first_step, "kind": START})
         with self._naming_errors():
             self._writer = tf.summary.create_file_writer(self.tensorboard_dir)
             if settings:

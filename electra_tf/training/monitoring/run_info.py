@@ -31,6 +31,8 @@ STATISTICS = ("unigram_accuracy", "unknown_share")
 # How fast training is, in the log beside the metrics; tokens are counted with padding.
 SECONDS_LEFT = "seconds_left"
 RATES = ("steps_per_second", "sequences_per_second", "tokens_per_second", SECONDS_LEFT, "mfu")
+# Kind of the record of a start that resumes after the last record of training.
+START = "start"
 # Kinds of records whose values are metrics.
 METRIC_KINDS = ("train", "eval")
 _PACKAGES = ("tensorflow", "keras", "numpy")
@@ -119,17 +121,21 @@ def read_log(path: str | os.PathLike) -> list[dict[str, Any]]:
 def training_seconds(records: Sequence[Mapping[str, Any]]) -> float:
     """Returns how long the training steps of a log took, over all starts of the run.
 
-    Evaluations and checkpoints are left out, as in the rates of the records.
+    Evaluations and checkpoints are left out, as in the rates of the records. Steps that a start
+    trained after its last record are assumed to have taken as long as the others. Steps before
+    the first record, such as those of the authors' code, are left out.
     """
-    seconds, before = 0.0, 0
+    seconds, timed, first, before = 0.0, 0, 0, 0
     for record in records:
-        if record["kind"] != "train":
-            continue
         rate = record.get("steps_per_second")
-        if rate:
+        if record["kind"] == START and not timed:
+            first = record["step"]
+        if record["kind"] == "train" and rate:
             seconds += (record["step"] - before) / rate
-        before = record["step"]
-    return seconds
+            timed += record["step"] - before
+        if record["kind"] in ("train", START):
+            before = record["step"]
+    return seconds * (before - first) / timed if timed else 0.0
 
 
 def read_sentences(model_dir: str | os.PathLike) -> list[dict[str, Any]]:

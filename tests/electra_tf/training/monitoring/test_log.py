@@ -21,6 +21,7 @@ from electra_tf.training.monitoring.run_info import (
     read_log,
     read_run_info,
     read_sentences,
+    training_seconds,
 )
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
@@ -112,6 +113,28 @@ def test_rates_of_steps_that_are_compiled_are_marked_on_the_console(tmp_path):
     lines = stream.getvalue().splitlines()
     marked = [" seq/s (with compilation)  " in line for line in lines]
     assert marked == [True, False, True, False]
+
+
+def test_a_start_between_two_records_is_logged(tmp_path, monkeypatch):
+    """Else the steps before it would seem as slow as those that it compiles."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    log = start(tmp_path)
+    now[0] += 20.0
+    log.training(20, {"loss": 1.0})
+    log.close()
+    for _ in range(2):  # the first of which is killed before its first record
+        log = start(tmp_path, first_step=38)
+    now[0] += 60.0
+    log.training(40, {"loss": 1.0})
+    log.close()
+    start(tmp_path, first_step=40).close()
+    assert [(r["kind"], r["step"]) for r in read(log)] == [
+        ("train", 20),
+        ("start", 38),
+        ("train", 40),
+    ]
+    assert training_seconds(read(log)) == pytest.approx(80.0 * 40 / 22)
 
 
 SENTENCES = [[InspectedToken("the", "the", 0.1), InspectedToken("dog", "cat", 0.87654)]]
@@ -289,7 +312,7 @@ def test_a_resumed_run_says_what_it_removes_of_a_damaged_log(tmp_path, capsys):
     good = '{"step": 1, "kind": "train", "loss": 1.0}\n'
     path = tmp_path / LOG_FILE
     path.write_text(f"{good}\0\0\n{good}" + '{"step": 3, "kind": "tr')
-    start(tmp_path, 2).close()
+    start(tmp_path, 1).close()
     assert path.read_text() == good + good
     expected = f"{path}, line 2: removed, because it is not a log record"
     assert expected in capsys.readouterr().err

@@ -1,8 +1,14 @@
-"""What a run records of its machine, and says when it resumes on another."""
+"""What a run records of its machine, and how long it trained."""
 
 import os
 
-from electra_tf.training.monitoring.run_info import describe_other_parts, write_run_info
+import pytest
+
+from electra_tf.training.monitoring.run_info import (
+    describe_other_parts,
+    training_seconds,
+    write_run_info,
+)
 
 
 def test_another_number_of_parts_of_a_batch_is_told(tmp_path):
@@ -14,3 +20,27 @@ def test_another_number_of_parts_of_a_batch_is_told(tmp_path):
     assert describe_other_parts(folder, 2) == []
     (line,) = describe_other_parts(folder, 4)
     assert "a batch is divided into 4 parts, before into 2" in line
+
+
+def trained(step: int, rate: float) -> dict:
+    return {"step": step, "kind": "train", "steps_per_second": rate}
+
+
+def resumed(step: int) -> dict:
+    return {"step": step, "kind": "start"}
+
+
+@pytest.mark.parametrize(
+    ("records", "seconds"),
+    [
+        ([], 0.0),
+        ([trained(10, 2.0), trained(20, 1.0)], 15.0),
+        # The last 10 steps took 100 seconds, of compilation; 90 before have no record.
+        ([trained(100, 2.0), resumed(190), trained(200, 0.1)], 150.0 * 200 / 110),
+        ([trained(100, 2.0), resumed(190)], 95.0),
+        # Of a run that the authors' code has begun.
+        ([resumed(1000), trained(1010, 2.0)], 5.0),
+    ],
+)
+def test_the_time_of_a_training_is_that_of_its_steps(records, seconds):
+    assert training_seconds(records) == pytest.approx(seconds)
