@@ -86,7 +86,9 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
 
 
 def _check_reading(config: PretrainingFields) -> None:
-    by_record = config.strategy == MULTI_WORKER and config.shard_by == BY_RECORD
+    is_alone = config.workers is not None and len(config.workers) == 1
+    several = config.strategy == MULTI_WORKER and not is_alone
+    by_record = several and config.shard_by == BY_RECORD
     if by_record and config.do_train and not config.deterministic_reading:
         raise UserError(
             "--deterministic_reading=false with several workers needs --shard_by=file: with "

@@ -445,3 +445,17 @@ def test_json_holds_every_hyperparameter():
 def test_refusals_name_the_flag(given, message):
     with pytest.raises(UserError, match=message):
         create(**given)
+
+
+def test_a_single_worker_may_read_in_any_order():
+    given = {
+        "data_dir": "d",
+        "model_name": "m",
+        "strategy": "multi_worker",
+        "workers": ["a:1"],
+        "task_index": 0,
+        "deterministic_reading": False,
+    }
+    assert not PretrainingConfig.create(**given).deterministic_reading
+    with pytest.raises(UserError, match="--deterministic_reading=false with several workers"):
+        PretrainingConfig.create(**given | {"workers": ["a:1", "b:1"]})
