@@ -191,7 +191,10 @@ def run_pretraining() -> None:
             if chief:
                 warn_of_shared_shards(config, records)
             evaluate(config, records, token_counts=partial(count_trained_tokens, config))
-    of_worker = config.strategy == MULTI_WORKER
+    of_worker = []
+    if config.strategy == MULTI_WORKER:
+        names = ("strategy", "workers", "task_index")
+        of_worker = [name for name in names if getattr(config, name) is not None]
     if config.do_train and chief:
         more = ("--do_train=false", "--do_eval")
         print(next_command("run_pretraining.py", *more, of_worker=of_worker))

@@ -4,7 +4,7 @@ import pathlib
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 # The programs of a checkout, and their console scripts.
 CONSOLE_SCRIPTS: Mapping[str, str] = {
@@ -27,32 +27,37 @@ CONSOLE_SCRIPTS: Mapping[str, str] = {
 _OF_WORKER = ("strategy", "workers", "task_index", "worker_timeout", "shard_by")
 
 
-def next_command(file: str, *more: str, of_worker: bool = False) -> str:
+def next_command(file: str, *more: str, of_worker: Collection[str] = ()) -> str:
     """Returns a line that suggests a program with the flags of this command and `more`.
 
     Args:
         file: the program.
         *more: further flags.
-        of_worker: whether this command is that of one of several workers; the suggested one
-            runs by itself.
+        of_worker: settings that make this command that of one of several workers; the
+            suggested one runs by itself.
     """
-    given = _on_one_host(sys.argv[1:]) if of_worker else sys.argv[1:]
+    given, removed = _on_one_host(sys.argv[1:]) if of_worker else (sys.argv[1:], set())
+    in_files = ", ".join(f"--{name}" for name in of_worker if name not in removed)
+    # No flag overrides a list of workers.
+    without = f"without {in_files} of --flagfile or --hparams, " if in_files else ""
     arguments = shlex.join([*given, *more])
-    return spell_programs(f"Next:        python {file} {arguments}")
+    return spell_programs(f"Next:        {without}python {file} {arguments}")
 
 
-def _on_one_host(arguments: Sequence[str]) -> list[str]:
-    """Returns the arguments of a worker without the flags that make it one."""
-    kept = []
+def _on_one_host(arguments: Sequence[str]) -> tuple[list[str], set[str]]:
+    """Returns the arguments of a worker without the flags that make it one, and their names."""
+    kept, removed = [], set()
     remaining = iter(arguments)
     for argument in remaining:
         flag, equals, _ = argument.partition("=")
-        is_flag = flag.startswith("-")
-        if not is_flag or flag.lstrip("-").replace("-", "_") not in _OF_WORKER:
+        name = flag.lstrip("-").replace("-", "_")
+        if not flag.startswith("-") or name not in _OF_WORKER:
             kept.append(argument)
-        elif not equals:
+            continue
+        removed.add(name)
+        if not equals:
             next(remaining, "")  # its value
-    return kept
+    return kept, removed
 
 
 def spell_programs(text: str) -> str:

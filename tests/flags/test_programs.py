@@ -133,8 +133,16 @@ def test_the_next_command_of_a_worker_runs_by_itself(monkeypatch):
     of_worker = ["--strategy=multi_worker", "--workers", "a:1,b:1", "--task-index", "0"]
     others = ["--data-dir", "d", "--model-name=m"]
     monkeypatch.setattr(sys, "argv", ["run_pretraining.py", *of_worker, *others])
-    line = program_names.next_command("show_replaced_tokens.py", of_worker=True)
+    settings = ("strategy", "workers", "task_index")
+    line = program_names.next_command("show_replaced_tokens.py", of_worker=settings)
     assert line == "Next:        python show_replaced_tokens.py --data-dir d --model-name=m"
+    in_file = ["--flagfile=cluster.flags", "--task_index=0"]
+    monkeypatch.setattr(sys, "argv", ["run_pretraining.py", *in_file])
+    line = program_names.next_command("show_replaced_tokens.py", of_worker=settings)
+    assert line == (
+        "Next:        without --strategy, --workers of --flagfile or --hparams, "
+        "python show_replaced_tokens.py --flagfile=cluster.flags"
+    )
 
 
 def test_a_user_error_is_one_message(tmp_path):
