@@ -14,6 +14,7 @@ from electra_tf.interop.model_checkpoint import ENCODER_SCOPE, ModelCheckpoint
 from electra_tf.interop.moments import slot_variables
 from electra_tf.interop.native_models import ENCODER_ONLY, PRETRAINING
 from electra_tf.interop.variable_names import (
+    GENERATOR_NAME,
     GENERATOR_NAMES,
     LoadReport,
     NamedVariable,
@@ -64,7 +65,7 @@ def initialize_from_checkpoint(
     if copies:
         print_fn(f"Copied from the discriminator's, which were shared: {', '.join(copies)}")
         checkpoint = dataclasses.replace(checkpoint, arrays={**checkpoint.arrays, **copies})
-    return load_variables(
+    report = load_variables(
         checkpoint,
         mapping,
         required,
@@ -73,6 +74,8 @@ def initialize_from_checkpoint(
         flag=flag,
         print_fn=print_fn,
     )
+    _warn_of_other_generator(checkpoint, mapping, f"{path} ({flag})")
+    return report
 
 
 def _copies_of_shared(
@@ -98,6 +101,26 @@ def _copies_of_shared(
                 continue
             copies[name] = array
     return copies
+
+
+def _warn_of_other_generator(
+    checkpoint: ModelCheckpoint, mapping: Sequence[NamedVariable], source: str
+) -> None:
+    """Warns if the encoder of a generator is random although the checkpoint has a generator.
+
+    A checkpoint without one, such as a published discriminator, leaves no other choice.
+    """
+    names = [name for entry in mapping for name in entry.names]
+    encoders = [f"{scope}/encoder/" for scope in GENERATOR_NAMES]
+    own = [prefix for prefix in encoders if any(name.startswith(prefix) for name in names)]
+    has_generator = any(name.startswith(GENERATOR_NAME) for name in checkpoint.arrays)
+    if own and has_generator and not any(map(checkpoint.part, own)):
+        warn_once(
+            "the encoder of the generator starts from random weights: the generator of "
+            f"{source} is of another --generator_type, or its encoder is the full-size one "
+            "(--embedding_sharing=all, --objective=mlm). Pass the settings of its run to "
+            "continue with it"
+        )
 
 
 def load_variables(

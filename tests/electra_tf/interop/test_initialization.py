@@ -129,6 +129,36 @@ def test_own_embeddings_of_a_generator_start_as_those_that_it_shared(
     assert next(line for line in lines if line.startswith("  missing")).split()[1] == "0"
 
 
+@pytest.mark.parametrize(
+    ("trained", "continued", "warned"),
+    [
+        ({"embedding_sharing": "all"}, {"generator_hidden_size": 1.0}, 1),
+        ({"objective": "mlm"}, {"generator_hidden_size": 1.0}, 1),
+        ({}, {"generator_type": "two_tower"}, 1),
+        ({"embedding_sharing": "all"}, {"embedding_sharing": "all"}, 0),
+        ({}, {}, 0),
+        ({"generator_type": "unigram"}, {}, 0),  # as a published discriminator
+    ],
+)
+def test_a_generator_that_starts_at_random_beside_a_trained_one_is_warned_of(
+    make_config, tmp_path, capsys, trained, continued, warned
+):
+    folder = str(tmp_path / "source")
+    format_of("electra_tf").write(tiny_pretraining_checkpoint(make_config, **trained), folder)
+    model = build_model(make_config(**continued), SpecialTokenIds(2, 3, 4))
+    warn_once.cache_clear()
+    initialize_from_checkpoint(
+        folder,
+        named_variables(model),
+        encoder_variables(model.electra),
+        encoder=model.electra.config,
+        flag="--init_checkpoint",
+        print_fn=discard,
+    )
+    told = "the encoder of the generator starts from random weights: the generator of"
+    assert capsys.readouterr().err.count(told) == warned
+
+
 def test_what_shapes_do_not_tell_of_the_checkpoint_is_warned_of(
     published, tiny_data, tmp_path, capsys
 ):
