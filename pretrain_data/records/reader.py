@@ -19,12 +19,16 @@ from pretrain_data.records.files import (
     built_counts,
     changes_of,
     count_records_by_file,
+    file_size,
 )
 from pretrain_data.records.format import RecordSpan, parse_records, read_span
+from pretrain_data.records.tfrecord_headers import FRAME_BYTES
 
 # The order of the examples depends on it, so it does not depend on the machine.
 _FILES_READ_AT_ONCE = 16
 _MAX_BAD_RECORDS_SHOWN = 10
+# TensorFlow makes room for a whole shuffle buffer at once, 24 bytes an example.
+_LARGE_SHUFFLE_BUFFER = 1_000_000
 
 
 # No function here needs AutoGraph, whose conversion of them takes a second or two.
@@ -103,6 +107,10 @@ def read_pretraining_records(
     first_epoch, position = 0, start_example
     if repeat and start_example:
         first_epoch, position = divmod(start_example, num_records)
+    if shuffle_buffer_size > _LARGE_SHUFFLE_BUFFER:
+        # Room for more than all records does not change their order.
+        most_records = sum(map(file_size, files)) // FRAME_BYTES
+        shuffle_buffer_size = min(shuffle_buffer_size, most_records + 1)
     # Files are opened again in every epoch.
     check = changes_of(files)
     epochs = tf.data.Dataset.range(first_epoch, tf.int64.max if repeat else first_epoch + 1)

@@ -49,6 +49,13 @@ def test_without_shuffling_files_are_read_one_after_the_other(records):
     assert flat == [10 + k % TOTAL for k in range(80)]
 
 
+def test_a_buffer_of_more_than_all_records_takes_no_more_memory(records):
+    """TensorFlow would make room for as many as it is told, here 96 GB."""
+    largest = {"seed": 7, "shuffle_buffer_size": 4_000_000_000}
+    expected = read(records, 20, seed=7, shuffle_buffer_size=TOTAL)
+    assert read(records, 20, **largest) == expected
+
+
 def test_each_epoch_is_another_permutation(records):
     flat = [i for batch in read(records, 35, **SHUFFLED) for i in batch]
     epochs = [flat[k : k + TOTAL] for k in range(0, 4 * TOTAL, TOTAL)]
