@@ -79,7 +79,11 @@ def run(config: FinetuningConfig, print_fn: PrintFn = print) -> list[TrialResult
         with open_context(config) as context:
             return _run(config, context, print_fn)
     batch_sizes, hidden_size = [TRAIN_BATCH_SIZE], config.encoder.hidden_size
-    with limited_starts(config), open_context(config, batch_sizes, hidden_size) as context:
+    trial_dir = f"{config.model_dir}_N, with the number of the trial"
+    with (
+        limited_starts(config),
+        open_context(config, batch_sizes, hidden_size, trial_dir) as context,
+    ):
         return _run(config, context, print_fn)
 
 

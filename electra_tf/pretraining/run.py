@@ -130,7 +130,8 @@ def train(
     batch_sizes = [TRAIN_BATCH_SIZE]
     batch_sizes += ["eval_batch_size"] if eval_records is not None else []
     hidden_size = discriminator_config(config).hidden_size
-    with limited_starts(config), open_context(config, batch_sizes, hidden_size) as context:
+    opened = open_context(config, batch_sizes, hidden_size, config.model_dir)
+    with limited_starts(config), opened as context:
         if config.triton_kernels:
             prepare_kernels()
         lengths = (*config.length_curriculum, config.max_seq_length)

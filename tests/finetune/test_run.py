@@ -29,7 +29,7 @@ from electra_tf.training.monitoring.run_info import read_log, training_seconds, 
 from electra_tf.training.nonfinite import MAX_IN_A_ROW
 from electra_tf.training.step import TrainingSteps
 from electra_tf.util.console import warn_once
-from electra_tf.util.errors import PreemptedError, UserError
+from electra_tf.util.errors import PreemptedError, UserError, WorkerLostError
 from electra_tf.util.seals import sealed, without_seal
 from finetune import run as finetune_run
 from finetune.authors_tasks import describe_task
@@ -469,6 +469,23 @@ def test_a_negative_number_of_trials_goes_on_until_stopped(make_finetuning_confi
         finetune_run.run(config, quiet)
     text = pathlib.Path(config.results_txt).read_text()
     assert "Summary: 2 of 2 trials finished" in text
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_a_lost_worker_names_the_folder_that_a_trial_resumes_from(
+    make_finetuning_config, monkeypatch, trains
+):
+    def lose(config, run_context, print_fn):
+        run_context.workers.count = 2
+        raise tf.errors.UnavailableError(None, None, "gone")
+
+    config = make_finetuning_config(do_train=trains)
+    monkeypatch.setattr(finetune_run, "_run", lose)
+    told = "Start all workers again with the same command"
+    if trains:
+        told += f": the run resumes from the latest checkpoint in {config.model_dir}_N"
+    with pytest.raises(WorkerLostError, match=rf"{told}[.,]"):
+        finetune_run.run(config, quiet)
 
 
 def test_the_best_checkpoint_is_kept_and_training_stops_early(make_finetuning_config):

@@ -95,14 +95,17 @@ def open_context(
     config: DistributionConfig,
     batch_sizes: Sequence[str] = (),
     hidden_size: int | None = None,
+    resumes_from: str | None = None,
 ) -> Iterator[DistributionContext]:
     """Sets up devices and workers, and handles signals and lost workers.
 
     Args:
-        config: hyperparameters, with `model_dir` and `jit_compile`.
+        config: hyperparameters, with `jit_compile`.
         batch_sizes: names of the global batch sizes that replicas must divide.
         hidden_size: of the encoder; if given, a small one on a CPU computes parts of a batch
             side by side, for which the threads of the process are limited.
+        resumes_from: folder whose latest checkpoint a run resumes from, for the message about
+            lost workers; None if it does not train.
 
     Raises:
         UserError: a device is missing, a batch size is not divisible, or TF_CONFIG is invalid.
@@ -110,11 +113,10 @@ def open_context(
         WorkerLostError: another worker has failed.
     """
     context = create_context(config, batch_sizes, hidden_size)
-    resume = (
-        "Start all workers again with the same command: the run resumes from the latest "
-        f"checkpoint in {config.model_dir}."
-    )
-    with context.workers.explain_losses(resume), context.preemption.watch():
+    resume = "Start all workers again with the same command"
+    if resumes_from:
+        resume += f": the run resumes from the latest checkpoint in {resumes_from}"
+    with context.workers.explain_losses(f"{resume}."), context.preemption.watch():
         yield context
 
 
