@@ -94,7 +94,8 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
     )
     mask_prob_end: float | None = hyperparameter(
         None,
-        "Final masking rate of a linear schedule; constant at --mask_prob if unset. "
+        "Final masking rate of a linear schedule over all steps; constant at --mask_prob if "
+        "unset. "
         "Evaluations use --mask_prob.",
     )
     masking: str = hyperparameter(
@@ -141,11 +142,15 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
     weight_decay_rate: float = hyperparameter(
         0.01, "Decoupled weight decay, excluding LayerNorm and biases."
     )
-    num_warmup_steps: int = hyperparameter(10_000, "Linear warm-up, in steps.")
+    num_warmup_steps: int = hyperparameter(
+        10_000, "Linear warm-up, in steps; in each stage of --objective=two_stage."
+    )
     clip_norm: float = hyperparameter(1.0, "Gradient clipping by global norm.")
 
     num_train_steps: int = hyperparameter(
-        1_000_000, "Total number of training steps; the learning rate decays to 0 by then."
+        1_000_000,
+        "Total number of training steps; the learning rate decays to 0 by then (with "
+        "--objective=two_stage, in each stage).",
     )
     iterations_per_loop: int = hyperparameter(
         200, "Host loop: training steps per call of the compiled function.", influence=NOTHING
@@ -246,7 +251,8 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
     temperature: float = hyperparameter(1.0, "Softmax temperature of generator sampling.")
     temperature_end: float | None = hyperparameter(
         None,
-        "Final temperature of a linear schedule; constant at --temperature if unset. "
+        "Final temperature of a linear schedule over all steps, also those of the first stage "
+        "of --objective=two_stage; constant at --temperature if unset. "
         "Evaluations use --temperature.",
     )
 
