@@ -111,7 +111,8 @@ def _read_converted(folder: pathlib.Path) -> str:
 def _read_log_after_restart(folder: pathlib.Path) -> str:
     model = folder / "models/run"
     TrainLog(str(model), first_step=2, num_train_steps=9, batch_size=1).close()
-    steps = [record["step"] for record in read_log(model / "train_log.jsonl")]
+    records = read_log(model / "train_log.jsonl")
+    steps = [record["step"] for record in records if record["kind"] == "train"]
     return NONE if steps == [] else {1: OLD, 2: NEW}[len(steps)]
 
 
