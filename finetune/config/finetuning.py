@@ -121,7 +121,8 @@ class FinetuningConfig(FinetuningFields):
                 config = dataclasses.replace(config, num_trials=1)
         config.warn_of_ignored()
         config.warn_of_given(given)
-        return config
+        # A value without effect is neither recorded nor compared with recorded ones.
+        return dataclasses.replace(config, shard_by=BY_RECORD)
 
     def warn_of_ignored(self) -> None:
         """Warns of hyperparameters that have no effect without others."""

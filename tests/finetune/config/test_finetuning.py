@@ -204,7 +204,7 @@ def test_debug_keeps_away_from_real_models(tmp_path):
         ({"predict_output": "out.csv"}, "--predict_output must end in .jsonl or .tsv, not out"),
         (
             {"do_predict": True, "predict_file": "a.tsv", "task_names": ("cola", "rte")},
-            "--do_predict needs a single task in --task_names",
+            "--do_predict needs a single task in --task_names: to predict with .* --init_checkp",
         ),
         (
             {"num_folds": 3, "write_test_outputs": True},
@@ -358,7 +358,7 @@ def test_hyperparameters_without_effect_are_warned_of(tmp_path, capsys):
     create(tmp_path, authors_layerwise_lr_decay=True, layerwise_lr_decay=0.0)
     create(tmp_path, write_test_outputs=True, n_writes_test=0)
     workers = {"strategy": "multi_worker", "workers": ("a:1", "b:2"), "task_index": 0}
-    create(tmp_path, **workers, shard_by="file")
+    assert create(tmp_path, **workers, shard_by="file") == create(tmp_path, **workers)
     warned = capsys.readouterr().err
     assert "--length_buckets has no effect with --bucket_by_length=false" in warned
     assert "--results_txt=r.txt has no effect with --do_eval=false" in warned
