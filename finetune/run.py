@@ -189,6 +189,8 @@ def _predict(
     """Makes the ensemble, if any, and predicts with it, else with the best trial."""
     tasks, data = inputs.tasks, inputs.data
     predictor: Trainer | Ensemble = trainer
+    if config.ensemble_size > 1 or config.do_predict:
+        require_finished(results)
     if config.ensemble_size > 1:
         trials = rank_trials(done, results)
         predictor = make_ensemble(config, trainer, tasks, data, trials, print_fn)

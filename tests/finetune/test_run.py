@@ -790,6 +790,10 @@ def test_a_diverged_seed_is_reported_and_the_others_go_on(make_finetuning_config
     assert second.finished
     text = pathlib.Path(config.results_txt).read_text()
     assert "1 of 2 trials finished" in text
+    to_predict = f"{config.raw_data_dir}/cola/test.tsv"
+    none = make_finetuning_config(do_predict=True, predict_file=to_predict)
+    with pytest.raises(UserError, match=r"^No trial has finished: .* Reduce --learning_rate"):
+        finetune_run.run(none, quiet)
 
 
 def test_tasks_train_together(make_finetuning_config):
