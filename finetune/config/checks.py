@@ -142,7 +142,11 @@ def _check_predictions(config: FinetuningFields) -> None:
         if output := getattr(config, name):
             check_not_input(output, f"--{name}", inputs)
     if config.do_predict and len(config.task_names) > 1:
-        raise UserError("--do_predict needs a single task in --task_names")
+        raise UserError(
+            "--do_predict needs a single task in --task_names: to predict with a model that "
+            "was trained on several, pass one of them, with --do_train=false and "
+            "--init_checkpoint=MODEL, the folder of the model"
+        )
     if config.num_folds is not None and (config.do_predict or config.write_test_outputs):
         raise UserError(
             "--num_folds trains a model per fold, so there is no single model to predict with: "
