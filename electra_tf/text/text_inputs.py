@@ -50,9 +50,13 @@ def pair_inputs(
         tokens_a, tokens_b: int32 ragged [batch, pieces].
 
     Raises:
-        UserError: `max_seq_length` has no room for [CLS] and two [SEP].
+        UserError: `max_seq_length` has no room for [CLS] and two [SEP], or `tokens_a` and
+            `tokens_b` have different numbers of rows.
     """
     _check_room(max_seq_length, NUM_SPECIAL[2])
+    counts = [tf.get_static_value(tokens.nrows()) for tokens in (tokens_a, tokens_b)]
+    if None not in counts and counts[0] != counts[1]:
+        raise UserError(f"there are {counts[0]} first texts, but {counts[1]} second ones")
     length_a, length_b = (_lengths(tokens) for tokens in (tokens_a, tokens_b))
     has_b = tf.cast(length_b > 0, tf.int32)
     room = max_seq_length - NUM_SPECIAL[1] - has_b

@@ -68,6 +68,9 @@ def test_rows_have_room_for_special_tokens(tmp_path):
         single_text_inputs(vocabulary, texts, 1)
     with pytest.raises(UserError, match="max_seq_length must be at least 3, not 2"):
         pair_inputs(vocabulary, texts, texts, 2)
+    for first, second in ((texts, texts[:1]), (texts[:1], texts)):
+        with pytest.raises(UserError, match=r"there are \d first texts, but \d second ones"):
+            pair_inputs(vocabulary, first, second, 16)
 
 
 def test_masks_in_texts(tmp_path):
