@@ -35,6 +35,10 @@ _DROPOUT_RATES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 _NUMBERS = {int: numbers.Integral, float: numbers.Real, str: str}
 
 
+class _HeadsError(UserError):
+    """The width of an encoder is not a multiple of its heads."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
     """Shape of one Transformer encoder, under the names of the authors' BertConfig.
@@ -76,9 +80,9 @@ class EncoderConfig:
             if field.type is float and not 0 <= value < FLOAT_LIMIT:
                 raise UserError(f"{field.name} must be at least 0 and finite, not {value}")
         if self.hidden_size % self.num_attention_heads:
-            raise UserError(
+            raise _HeadsError(
                 f"hidden_size ({self.hidden_size}) is not a multiple of num_attention_heads "
-                f"({self.num_attention_heads}): change one of them in --model_hparam_overrides"
+                f"({self.num_attention_heads})"
             )
         if self.hidden_act not in ACTIVATIONS:
             raise UserError(
@@ -154,7 +158,11 @@ def encoder_config(
     hidden_size = overrides.get("hidden_size", hidden_size)
     _check_value("hidden_size", int, hidden_size)  # others are computed from it
     shape = encoder_shape(hidden_size, layers)
-    return EncoderConfig(embedding_size=embedding_size, **{**shape, **overrides})
+    try:
+        return EncoderConfig(embedding_size=embedding_size, **{**shape, **overrides})
+    except _HeadsError as error:
+        hint = "change one of them in --model_hparam_overrides"
+        raise UserError(f"{error}: {hint}") from error
 
 
 def _activation(name: Any) -> Any:

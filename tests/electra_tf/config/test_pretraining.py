@@ -346,7 +346,8 @@ def test_json_holds_every_hyperparameter():
         ),
         (
             {"model_hparam_overrides": {"hidden_size": 100, "num_attention_heads": 3}},
-            r"hidden_size \(100\) is not a multiple of num_attention_heads \(3\)",
+            r"hidden_size \(100\) is not a multiple of num_attention_heads \(3\): change one "
+            "of them in --model_hparam_overrides",
         ),
         ({"model_hparam_overrides": {"hidden_act": "swish"}}, "hidden_act must be one of"),
         ({"model_hparam_overrides": {"hidden_dropout_prob": 1.0}}, "hidden_dropout_prob"),

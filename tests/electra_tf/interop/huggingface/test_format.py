@@ -455,6 +455,10 @@ def test_shards_and_a_vocabulary_inside_of_the_tokenizer(tmp_path):
         ({"hidden_act": "silu"}, "hidden_act must be one of gelu"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type must be"),
         ({"layer_norm_eps": "small"}, "layer_norm_eps must be a number, not 'small'"),
+        (
+            {"num_attention_heads": 5},
+            r"config.json: hidden_size \(\d+\) is not a multiple of num_attention_heads \(5\)$",
+        ),
     ],
 )
 def test_other_encoders_are_refused(tmp_path, change, message):
