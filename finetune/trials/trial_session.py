@@ -174,6 +174,7 @@ class TrialSession:
         num_train_steps = max(1, count_steps(num_examples, batch_size, epochs))
         if self._trainer.is_chief:
             warn_of_repeated_examples(batch_size, num_examples)
+            _warn_of_single_step(config, num_train_steps)
         evaluates = config.do_eval or config.keep_best
         eval_steps = config.eval_steps or count_steps(num_examples, batch_size, 1)
         if self._trainer.is_chief:
@@ -339,6 +340,17 @@ class TrialSession:
         key = f"{task.name}/{split.split}"
         name = file_stem(self._config.tasks_label, key, self._trial.file_label)
         return os.path.join(self._config.results_dir, name)
+
+
+def _warn_of_single_step(config: FinetuningConfig, num_train_steps: int) -> None:
+    """Warns of a training of one step, with which the learning rate has decayed to 0."""
+    if num_train_steps == 1 and config.lr_decay_power > 0:
+        warn_once(
+            f"--num_train_epochs={config.num_train_epochs:g} and --train_batch_size="
+            f"{config.train_batch_size} give a single step, whose learning rate is 0, since it "
+            "decays to 0 by the last step: nothing is learned. Increase the former, or reduce "
+            "the latter"
+        )
 
 
 def _warn_of_few_evaluations(

@@ -744,6 +744,19 @@ def test_evaluations_that_are_too_few_to_choose_or_stop_are_warned_of(
     assert bool(said) == bool(warned)
 
 
+def test_a_single_step_which_learns_nothing_is_warned_of(make_finetuning_config, capsys):
+    warn_once.cache_clear()
+    for power, warned in ((0.0, False), (1.0, True)):
+        settings = {"num_train_epochs": 0.1, "lr_decay_power": power, "do_eval": False}
+        config = make_finetuning_config(**settings, overwrite=True)
+        (result,) = finetune_run.run(config, quiet)
+        assert result.steps == 1
+        (logged,) = read_log(f"{config.model_dir}_1/train_log.jsonl")
+        assert (logged["learning_rate"] == 0) == warned
+        said = "--num_train_epochs=0.1 and --train_batch_size=8 give a single step, whose"
+        assert (said in capsys.readouterr().err) == warned
+
+
 def test_no_weights_are_chosen_on_scores_that_are_undefined(make_finetuning_config, tmp_path):
     """Such as the correlation with labels that are all equal."""
     for split, count in (("train", 10), ("dev", 3)):
