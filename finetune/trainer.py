@@ -12,6 +12,7 @@ import tensorflow as tf
 from electra_tf.config.nonfinite_fields import SKIP
 from electra_tf.config.saved_config import load_saved_config
 from electra_tf.interop.model_checkpoint import TaskDescription
+from electra_tf.training.checkpoints.authors_files import has_only_authors_checkpoint
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.distribution.context import DistributionContext
 from electra_tf.training.loop import Intervals, Segment, run_loop, training_values
@@ -228,7 +229,7 @@ class Trainer:
         return initial_digest(self._config.init_checkpoint)
 
     def restore(self, model_dir: str, *, announces: bool = True) -> None:
-        """Loads the fine-tuned weights of a folder.
+        """Loads the fine-tuned weights of a folder, which may be those of the authors' code.
 
         Args:
             model_dir: the folder.
@@ -237,6 +238,9 @@ class Trainer:
         Raises:
             UserError: there are none, or they are of another model.
         """
+        if has_only_authors_checkpoint(model_dir):
+            self.load_encoder_and_heads(model_dir, announces=announces)
+            return
         checkpoints = CheckpointDirectory(
             model_dir, self.model, self._step, workers=self.workers
         )
@@ -252,13 +256,20 @@ class Trainer:
             step = int(self._step.numpy())
             warn_of_unfinished(description.hyperparameters, step, checkpoints.latest)
 
-    def load_encoder_and_heads(self, path: str) -> Mapping[str, TaskDescription]:
+    def load_encoder_and_heads(
+        self, path: str, *, announces: bool = True
+    ) -> Mapping[str, TaskDescription]:
         """Loads a fine-tuned model and returns what is known of its tasks, by name.
+
+        Args:
+            path: the model, of any format.
+            announces: print what is loaded.
 
         Raises:
             UserError: it has no fine-tuned heads of the tasks, or is of another size.
         """
-        step, tasks = load_encoder_and_heads(self.model, path, self._print_fn)
+        print_fn = self._print_fn if announces else discard
+        step, tasks = load_encoder_and_heads(self.model, path, print_fn)
         self.workers.require_equal_weights(self.model.variables, path)
         self._step.assign(step)
         return tasks

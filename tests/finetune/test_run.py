@@ -1058,6 +1058,35 @@ def test_evaluates_the_checkpoint_that_is_given(make_finetuning_config, finished
         make_finetuning_config(**other, init_checkpoint=given, num_folds=2)
 
 
+def test_trials_of_the_authors_code_predict(make_finetuning_config, finished):
+    config = make_finetuning_config()
+    models = finished / "authors"
+    for trial in (1, 2):
+        conversion = ConversionConfig(
+            source=f"{config.model_dir}_{trial}",
+            target_format="tf1",
+            output_dir=f"{models}_{trial}",
+        )
+        convert(conversion, (FINETUNING,), describe_task, quiet)
+    predictions = []
+    for model_dir in (config.model_dir, str(models)):
+        for ensemble_size in (1, 2):
+            output = finished / f"{len(predictions)}.jsonl"
+            evaluation = make_finetuning_config(
+                do_train=False,
+                num_trials=2,
+                model_dir=model_dir,
+                ensemble_size=ensemble_size,
+                do_predict=True,
+                predict_file=f"{config.raw_data_dir}/cola/test.tsv",
+                predict_output=str(output),
+            )
+            finetune_run.run(evaluation, quiet)
+            predictions.append(output.read_text())
+    assert predictions[:2] == predictions[2:]
+    assert predictions[0] != predictions[1]
+
+
 def test_a_converted_model_predicts_numbers_of_its_own_range_alone(
     make_finetuning_config, tmp_path
 ):
