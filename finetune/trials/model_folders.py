@@ -145,9 +145,10 @@ def changes_of_model(
     return [
         change
         for change in changes
-        # DATA also covers TRAIN_FILES, and the contents of files that settings name.
+        # DATA also covers TRAIN_FILES, and the contents of files that settings name. Older
+        # versions recorded `shard_by`, which has no effect in fine-tuning.
         if change.influence in influences
-        and change.name not in (TASKS, TRAIN_FILES)
+        and change.name not in (TASKS, TRAIN_FILES, "shard_by")
         and not _only_moves_files(change, hyperparameters)
     ]
 

@@ -305,6 +305,12 @@ def test_a_model_of_all_of_train_is_another_one_than_of_a_part(record, num_folds
     assert not changes_of_model(trial, {**given, "own_task_files": files[2]})
 
 
+def test_a_setting_without_effect_that_older_versions_recorded_is_not_compared(record):
+    given = {FOLD_EXAMPLES: None, DATA: {}, "keep_best": False, "num_folds": None}
+    trial = TrialRun(1, 5, record(**{PRETRAINED: "abc", "shard_by": "file"}))
+    assert not changes_of_model(trial, {**given, "shard_by": "record"})
+
+
 def test_settings_of_an_evaluation_count_where_its_scores_choose_the_weights(record):
     trial = fold_of(record(**{PRETRAINED: "abc", "qa_na_threshold": -2.75, "keep_best": True}))
     given = {FOLD_EXAMPLES: None, DATA: {}, "qa_na_threshold": 0.0, "keep_best": True}
