@@ -17,6 +17,7 @@ from electra_tf.inference.scoring.config import (
 )
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import check_not_empty
 from flags import pretraining
 from flags.remote.paths import Role
 
@@ -106,6 +107,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ScoringCon
         raise UserError("--output_file is required")
     if bool(flag_values.text_file) == bool(flag_values.nbest_file):
         raise UserError("Pass exactly one of --text_file and --nbest_file")
+    check_not_empty(flag_values.tune_nbest_file, "--tune_nbest_file")
     if flag_values.tune_nbest_file and not flag_values.nbest_file:
         raise UserError("--tune_nbest_file requires --nbest_file")
     if not math.isfinite(flag_values.nbest_weight):

@@ -8,6 +8,7 @@ from absl import flags
 
 from electra_tf.inference.web_demo.config import DemoConfig
 from electra_tf.util.errors import UserError
+from electra_tf.util.files import check_not_empty
 from flags.remote.paths import Role
 
 # Flags that accept remote paths (gs://…).
@@ -63,6 +64,8 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> DemoConfig
     Raises:
         UserError: a value is invalid, or two tasks have the same name.
     """
+    for name in ("discriminator", "generator"):
+        check_not_empty(flag_values[name].value, f"--{name}")
     paths = [_path(name) for name in flag_values.tasks if name]
     tasks = {path.name: path for path in paths}
     if len(tasks) < len(paths):

@@ -37,6 +37,7 @@ _LOCAL_PATHS = (
 _CHOSEN_PATHS = (
     "init_checkpoint",
     "model_dir",
+    "predict_output",
     "preprocessed_data_dir",
     "raw_data_dir",
     "results_dir",

@@ -54,6 +54,7 @@ def test_the_home_folder_of_paths(tmp_path, monkeypatch):
         (["--output_file=o"], "one of --text_file and --nbest_file"),
         (["--output_file=o", "--text_file=t", "--nbest_file=n"], "one of --text_file"),
         (["--output_file=o", "--text_file=t", "--tune_nbest_file=n"], "--tune_nbest_file"),
+        (["--output_file=o", "--nbest_file=n", "--tune_nbest_file="], "is empty: pass a path"),
         (["--output_file=o", "--text_file=t", "--method=gpt"], "--method"),
         (
             ["--output_file=o", "--text_file=t", "--strategy=multi_worker"],

@@ -33,6 +33,11 @@ def test_tasks_need_names_of_their_own():
         parse("--tasks=x/a,y/a")
 
 
+def test_empty_paths_are_refused():
+    with pytest.raises(UserError, match="--discriminator is empty: pass a path"):
+        parse("--tasks=a", "--discriminator=")
+
+
 def test_help_does_not_wait_for_tensorflow():
     helped = subprocess.run(
         [sys.executable, "-X", "importtime", "serve_demo.py", "--help"],

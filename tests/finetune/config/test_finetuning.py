@@ -222,6 +222,7 @@ def test_debug_keeps_away_from_real_models(tmp_path):
         ({"model_dir": ""}, "--model_dir is empty: pass a path"),
         ({"vocab_size": 0}, "--vocab_size must be positive, not 0"),
         ({"results_txt": ""}, "--results_txt is empty: pass a path"),
+        ({"predict_output": ""}, "--predict_output is empty: pass a path"),
         ({"init_checkpoint": ""}, "--init_checkpoint is empty: pass a path"),
         ({"num_folds": 2, "task_names": ("cola", "rte")}, "--num_folds needs a single task"),
         ({"do_predict": True}, "--do_predict needs --predict_file"),
