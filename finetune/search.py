@@ -24,7 +24,7 @@ from electra_tf.util.files import read_json, to_json, write_atomically
 from finetune.config.defaults import SEARCH_SUFFIX
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.summary import TrialResult
-from finetune.run import run
+from finetune.run import require_finished, run
 from finetune.run_inputs import find_tasks, load_data
 from finetune.task_data import TaskData, fingerprint
 from finetune.tasks.base import TRAIN, Task
@@ -74,7 +74,7 @@ def search(
 
     Raises:
         UserError: Optuna is not installed, or a combination is invalid; nothing has been
-            trained.
+            trained. Or no trial of any combination has finished.
     """
     optuna = import_extra("optuna", EXTRA, FLAG)
     base = FinetuningConfig.create(**given)
@@ -93,6 +93,7 @@ def search(
     context = create_context(configs[0], hidden_size=base.encoder.hidden_size)
     check_combinations(combinations, configs, context)
     runs: list[SearchRun] = []
+    trials: list[TrialResult] = []
     path = os.path.join(base.results_dir, f"{base.tasks_label}_search.json")
 
     def objective(trial: Any) -> float:
@@ -100,6 +101,7 @@ def search(
         config = configs[combinations.index(values)]
         print_fn(f"\nSearch: {len(runs) + 1} of {len(configs)}, {_flags(values)}")
         results = run(config, print_fn)
+        trials.extend(results)
         score, unfinished = _score(config, results), sum(not each.finished for each in results)
         where = os.path.relpath(config.results_dir, base.results_dir)
         runs.append(SearchRun(values, score, unfinished, where))
@@ -118,6 +120,7 @@ def search(
         study.optimize(objective, n_trials=len(configs))
     runs = _best_first(runs)
     _report(runs, path, print_fn)
+    require_finished(trials)
     return runs
 
 

@@ -84,6 +84,14 @@ def test_every_combination_is_run_and_ranked(given, runs, tmp_path, capsys):
     assert _folders(runs) == folders
 
 
+def test_a_search_in_which_no_trial_finishes_has_failed(given, runs, tmp_path):
+    pytest.importorskip("optuna", reason="the extra search is not installed")
+    with pytest.raises(UserError, match=r"^No trial has finished: diverged\. Reduce --lear"):
+        search(given, {"learning_rate": [1.0, 2.0]}, discard)
+    content = json.loads(pathlib.Path(tmp_path, "results/cola_search.json").read_text())
+    assert [each["score"] for each in content["best_first"]] == [None, None]
+
+
 def _folders(runs) -> dict:
     return {(each.learning_rate, each.max_seq_length): each.model_dir for each in runs}
 
