@@ -10,7 +10,7 @@ from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, nearest_name_hint
 from finetune.config.custom_task_fields import OWN_TASK_PREFIX
 from finetune.config.finetuning import FinetuningConfig
-from finetune.config.task_kinds import built_in_kinds, kinds_by_name
+from finetune.config.task_kinds import TaskKind, built_in_kinds, kinds_by_name
 from finetune.config.task_spec import TaskSpec
 from finetune.config.task_spec_parser import load_specs, spec_from_flags
 from finetune.tasks.base import Task
@@ -60,21 +60,21 @@ def _check_used(config: FinetuningConfig, specs: Mapping[str, TaskSpec]) -> None
         name: specs[name].kind if name in specs else built_in_kinds()[name]
         for name in config.task_names
     }
-    used = {
-        name
-        for kind in kinds.values()
-        for name in (*kind.hyperparameters, *kind.ignored_hyperparameters)
-    }
-    defaults = {field.name: field.default for field in dataclasses.fields(config)}
-    listed = ", ".join(f"{task} is {kind.name}" for task, kind in kinds.items())
+    of_kinds: dict[str, list[TaskKind]] = {}
     for kind in kinds_by_name().values():
         for name in (*kind.hyperparameters, *kind.ignored_hyperparameters):
-            if name in used or getattr(config, name) == defaults[name]:
-                continue
-            fault = f"--{name} is for {kind.name} tasks, but {listed}"
-            if name in kind.hyperparameters:
-                raise UserError(f"{fault}: remove it")
-            warn_once(f"{fault}: it has no effect")
+            of_kinds.setdefault(name, []).append(kind)
+    defaults = {field.name: field.default for field in dataclasses.fields(config)}
+    listed = ", ".join(f"{task} is {kind.name}" for task, kind in kinds.items())
+    for name, having in of_kinds.items():
+        is_used = any(kind in having for kind in kinds.values())
+        if is_used or getattr(config, name) == defaults[name]:
+            continue
+        named = " and ".join(kind.name for kind in having)
+        fault = f"--{name} is for {named} tasks, but {listed}"
+        if name in having[0].hyperparameters:
+            raise UserError(f"{fault}: remove it")
+        warn_once(f"{fault}: it has no effect")
 
 
 def custom_specs(config: FinetuningConfig) -> dict[str, TaskSpec]:

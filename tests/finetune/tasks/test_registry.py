@@ -62,7 +62,8 @@ def test_hyperparameters_of_a_kind_that_no_task_has_are_refused(make_config, tok
     config = make_config("sts", "chunk", label_smoothing=0.1)
     with pytest.raises(
         UserError,
-        match="--label_smoothing is for classification tasks, but sts is regression, chunk is",
+        match="--label_smoothing is for classification and multiple_choice tasks, but sts is "
+        "regression, chunk is tagging: remove it",
     ):
         build_tasks(config, tokenizer)
     assert len(build_tasks(make_config("sts", "cola", label_smoothing=0.1), tokenizer)) == 2
