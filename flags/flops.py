@@ -26,7 +26,7 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import MULTIPLE_CHOICE
 from flags import finetuning, hyperparameters, pretraining
 from flags.command_line import parsing
-from flags.command_line.recipe_files import find_recipe, with_included
+from flags.command_line.recipe_files import find_flagfiles, find_recipe, with_included
 from flags.remote import copies
 from flags.remote.paths import Role, naming_remote_paths
 
@@ -187,7 +187,9 @@ def _read_recipe(path: str) -> list[str]:
     if not os.path.isfile(path):
         raise UserError(f"--recipe: no such file: {path!r}")
     try:
-        return flags.FlagValues().read_flags_from_files([f"--flagfile={path}"])
+        return flags.FlagValues().read_flags_from_files(
+            find_flagfiles([f"--flagfile={path}"])
+        )
     except (flags.Error, OSError, UnicodeDecodeError) as error:
         raise UserError(f"--recipe={path}: {error}") from error
 

@@ -69,10 +69,9 @@ def parse(
     """
     normalized = normalize_arguments(arguments[1:], aliases)
     _warn_of_repeated_files(normalized, flag_values)
-    normalized = find_flagfiles(normalized)
-    normalized = [arguments[0], *_join_boolean_values(normalized, flag_values)]
     try:
-        rest = flag_values(normalized)
+        found = _join_boolean_values(find_flagfiles(normalized), flag_values)
+        rest = flag_values([arguments[0], *found])
     except flags.UnrecognizedFlagError as error:
         raise UserError(_unknown_flag_message(error, flag_values)) from error
     except flags.Error as error:
@@ -141,6 +140,9 @@ def _join_boolean_values(arguments: Sequence[str], flag_values: flags.FlagValues
 def _unknown_flag_message(
     error: flags.UnrecognizedFlagError, flag_values: flags.FlagValues
 ) -> str:
+    name, space, _ = error.flagname.partition(" ")
+    if space and name.replace("-", "_") in flag_values:  # a line of a flag file, or quoted
+        return f'Unknown flag "--{error.flagname}": write --{name.replace("-", "_")}=VALUE'
     hint = nearest_name_hint(error.flagname, flag_values)
     return f"Unknown flag --{error.flagname}.{hint}"
 

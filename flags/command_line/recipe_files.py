@@ -25,23 +25,55 @@ def find_recipe(path: str) -> str:
 
 
 def find_flagfiles(arguments: Sequence[str]) -> list[str]:
-    """Returns the arguments with the path of each `--flagfile` looked up."""
+    """Returns the arguments with the path of each `--flagfile` looked up.
+
+    A file that includes a recipe of this installation is replaced by its flags, since absl
+    looks for included files in the working folder alone.
+    """
     found: list[str] = []
     for argument in arguments:
         name, equals, value = argument.partition("=")
         if name == _FLAGFILE and equals:
-            argument = f"{name}={find_recipe(value)}"
+            path = find_recipe(value)
+            found += _flags_of(path) if _includes_recipe(path) else [f"{name}={path}"]
         elif found and found[-1] == _FLAGFILE:
-            argument = find_recipe(argument)
-        found.append(argument)
+            path = find_recipe(argument)
+            found[-1:] = _flags_of(path) if _includes_recipe(path) else [_FLAGFILE, path]
+        else:
+            found.append(argument)
     return found
+
+
+def _includes_recipe(path: str) -> bool:
+    """Whether a flag file names a recipe, also by another one, that is found elsewhere."""
+    included = [line for each in with_included([path]) for line in _lines(each)]
+    return any(find_recipe(value) != value for value in _values_of_flagfile(included))
+
+
+def _flags_of(path: str, including: tuple[str, ...] = ()) -> list[str]:
+    """Returns the flags of a flag file and of those that it includes, in their order."""
+    found: list[str] = []
+    for line in _lines(path, errors="strict"):
+        for included in map(find_recipe, _values_of_flagfile([line])):
+            if not os.path.isfile(included):
+                found.append(f"{_FLAGFILE}={included}")  # absl reports it
+            elif included not in (*including, path):
+                found += _flags_of(included, (*including, path))
+        if line.strip() and not re.match(r"#|//|--?flagfile=", line):
+            found.append(line.strip())
+    return found
+
+
+def _lines(path: str, errors: str = "replace") -> list[str]:
+    if not os.path.isfile(path):
+        return []
+    return pathlib.Path(path).read_text(errors=errors).split("\n")
 
 
 def given_flagfiles(arguments: Sequence[str]) -> list[str]:
     """Returns the path of each `--flagfile`, looked up, and of those that they include."""
-    looked_up = find_flagfiles(arguments)
-    paths = [path for name, path in itertools.pairwise(looked_up) if name == _FLAGFILE]
-    return with_included(paths + _values_of_flagfile(looked_up))
+    paths = [path for name, path in itertools.pairwise(arguments) if name == _FLAGFILE]
+    return with_included([*map(find_recipe, paths + _values_of_flagfile(arguments))])
 
 
 def with_included(paths: Sequence[str]) -> list[str]:
@@ -55,9 +87,7 @@ def with_included(paths: Sequence[str]) -> list[str]:
         path = waiting.pop(0)
         if path not in found:
             found.append(path)
-            if os.path.isfile(path):
-                lines = pathlib.Path(path).read_text(errors="replace").splitlines()
-                waiting += _values_of_flagfile(lines)
+            waiting += map(find_recipe, _values_of_flagfile(_lines(path)))
     return found
 
 

@@ -9,7 +9,7 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.util.errors import UserError
 from flags import corpus, finetuning, flops, pretraining
 from flags.command_line import parsing, recipe_files
-from flags.command_line.recipe_files import find_flagfiles, find_recipe
+from flags.command_line.recipe_files import find_flagfiles, find_recipe, given_flagfiles
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -67,6 +67,32 @@ def test_flagfiles_are_found_in_both_spellings():
     ) == [f"--flagfile={small}", "--flagfile", str(small), "--x=recipes/y"]
 
 
+def test_recipes_are_found_that_a_flag_file_includes(elsewhere):
+    (elsewhere / "outer.flags").write_text("--flagfile=own.flags\n--train_batch_size=8\n")
+    (elsewhere / "own.flags").write_text(
+        "# Ours\n--num_train_steps=5\n--flagfile=recipes/base.flags \n--seed=3\n"
+    )
+    place = ("--data-dir=d", "--model-name=m")
+    for given in (["--flagfile=outer.flags"], ["--flagfile", "outer.flags"]):
+        config = pretraining.config_from_flags(parse(pretraining, *place, *given))
+        assert (config.model_size, config.train_batch_size, config.seed) == ("base", 8, 3)
+        assert config.num_train_steps != 5  # the recipe, which comes later, has its own
+    base = str(ROOT / "recipes/base.flags")
+    assert given_flagfiles(["--flagfile=outer.flags"]) == ["outer.flags", "own.flags", base]
+
+    runs = flops.config_from_flags(parse(flops, "--recipe=own.flags")).runs
+    assert [run.name for run in runs] == ["own"]
+
+
+def test_an_included_file_that_is_missing_or_includes_itself_is_reported(elsewhere):
+    own = elsewhere / "own.flags"
+    own.write_text("--flagfile=recipes/base.flags\n--flagfile=recipes/none.flags\n")
+    with pytest.raises(UserError, match=r"No such file .*: 'recipes/none\.flags'"):
+        parse(pretraining, "--flagfile=own.flags")
+    own.write_text("--flagfile=recipes/base.flags\n--flagfile=own.flags\n--seed=3\n")
+    assert parse(pretraining, "--flagfile=own.flags").seed == 3
+
+
 def parse(program, *arguments: str) -> absl_flags.FlagValues:
     flag_values = absl_flags.FlagValues()
     absl_flags.DEFINE_string("flagfile", None, "As absl's own.", flag_values=flag_values)
@@ -98,6 +124,15 @@ def test_the_programs_find_recipes():
     assert [run.name for run in runs] == ["small"]
     with pytest.raises(UserError, match=r"no such file: 'recipes/none\.flags'"):
         flops.config_from_flags(parse(flops, "--recipe=recipes/none.flags"))
+
+
+@pytest.mark.parametrize("line", ["--seed 3", "--do-eval true"])
+def test_a_value_after_a_space_in_a_flag_file_is_told(elsewhere, line):
+    (elsewhere / "own.flags").write_text(f"{line}\n")
+    name = line.split()[0].replace("-", "_").replace("__", "--")
+    message = f'^Unknown flag "{line}": write {name}=VALUE$'
+    with pytest.raises(UserError, match=message):
+        parse(pretraining, "--flagfile=own.flags")
 
 
 def test_a_flagfile_that_is_not_utf8_is_named(tmp_path):
