@@ -112,7 +112,13 @@ def load_vocabulary(path: str | pathlib.Path, flag: str = DEFAULT_FLAG) -> Vocab
     try:
         content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{where} does not exist") from None
+        hint = ""
+        if path.with_name("tokenizer.json").exists():  # as transformers 5 saves it
+            hint = (
+                ": it is inside tokenizer.json, from which convert_checkpoint.py "
+                "--to_format=electra_tf writes a vocab.txt"
+            )
+        raise UserError(f"{where} does not exist{hint}") from None
     except OSError as error:
         raise UserError(f"{where} cannot be read: {error.strerror}") from error
     return parse_vocabulary(content, where, path)

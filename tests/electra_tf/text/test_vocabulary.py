@@ -74,6 +74,10 @@ def test_bad_vocabularies_are_refused(tmp_path, content, message):
 def test_missing_file_and_wrong_encoding_are_named(tmp_path):
     with pytest.raises(UserError, match=r"none\.txt \(--my-flag\) does not exist"):
         load_vocabulary(tmp_path / "none.txt", flag="--my-flag")
+    (tmp_path / "tokenizer.json").write_text("{}")
+    message = r"does not exist: it is inside tokenizer\.json, from which convert_checkpoint\.py"
+    with pytest.raises(UserError, match=message):
+        load_vocabulary(tmp_path / "none.txt")
     path = tmp_path / "latin.txt"
     path.write_bytes(SPECIAL.encode() + b"caf\xe9\n")
     with pytest.raises(UserError, match="not UTF-8: invalid byte at offset 34"):
