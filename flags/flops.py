@@ -187,9 +187,7 @@ def _read_recipe(path: str) -> list[str]:
     if not os.path.isfile(path):
         raise UserError(f"--recipe: no such file: {path!r}")
     try:
-        return flags.FlagValues().read_flags_from_files(
-            find_flagfiles([f"--flagfile={path}"])
-        )
+        return flags.FlagValues().read_flags_from_files(find_flagfiles([f"--flagfile={path}"]))
     except (flags.Error, OSError, UnicodeDecodeError) as error:
         raise UserError(f"--recipe={path}: {error}") from error
 

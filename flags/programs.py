@@ -5,6 +5,7 @@ exits. Its docstring is the `--help` of the command. TensorFlow takes seconds to
 modules that need it are imported in the bodies; `--help` and flag errors do not wait for it.
 """
 
+import os
 from collections.abc import Sequence
 from functools import partial
 
@@ -202,6 +203,7 @@ def run_pretraining() -> None:
         chief
         and model_class(config).has_discriminator
         and not has_only_authors_checkpoint(config.model_dir)  # refused by the next program
+        and os.path.exists(replaced_tokens.SENTENCES)
     ):
         print(next_command("show_replaced_tokens.py", of_worker=of_worker))
 

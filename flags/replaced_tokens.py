@@ -14,6 +14,8 @@ from electra_tf.util.files import read_given_lines
 from flags import pretraining
 from flags.remote.paths import Role
 
+# The default of --text_file, which the folder of a checkout has.
+SENTENCES = "demo/sentences.txt"
 # Flags that accept remote paths (gs://…).
 REMOTE = {**pretraining.REMOTE, "model_dir": Role.MODEL, "text_file": Role.FILE}
 
@@ -37,9 +39,7 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     """Defines the flags of pre-training, `--text_file` and `--color`."""
     pretraining.define_flags(flag_values)
     options = {"flag_values": flag_values, "module_name": sys.argv[0]}
-    flags.DEFINE_string(
-        "text_file", "demo/sentences.txt", "Input text, one sentence per line.", **options
-    )
+    flags.DEFINE_string("text_file", SENTENCES, "Input text, one sentence per line.", **options)
     flags.DEFINE_boolean(
         "color", None, "Use colors; if unset, only on a terminal without NO_COLOR.", **options
     )

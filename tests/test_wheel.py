@@ -151,3 +151,9 @@ def test_quickstart_outside_of_a_checkout(installed, tmp_path):
     assert "Next:        electra-pretrain --data-dir . --model-name quick" in trained
     again = run(script("electra-pretrain"), *given, *steps, **place)
     assert "ckpt-2" in again
+    # The program that would be next shows sentences of a checkout by default.
+    evaluated = run(
+        script("electra-pretrain"), *given, *steps, "--do_train=false", "--do_eval", **place
+    )
+    assert "unsup_results.json" in evaluated
+    assert "Next:" not in evaluated
