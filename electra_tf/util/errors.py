@@ -72,8 +72,11 @@ def is_out_of_memory(error: BaseException) -> bool:
     return _EXHAUSTED in kinds or any(words in message for words in _MEMORY_MESSAGES)
 
 
-class PreemptedError(Exception):
+class PreemptedError(BaseException):
     """The run was preempted after saving a checkpoint from which it can resume.
+
+    Like KeyboardInterrupt, it is not an `Exception`: a signal can raise it anywhere, also where
+    any `Exception` means that a file is damaged.
 
     Command lines exit with `exit_status`, the same as that of
     `tf.distribute.experimental.PreemptionCheckpointHandler`.

@@ -22,7 +22,7 @@ from electra_tf.training.checkpoints.checkpoint_files import (
     problem_of,
     require_whole,
 )
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import PreemptedError, UserError
 
 STEPS = (2, 4, 6)
 
@@ -98,6 +98,17 @@ def test_a_damaged_checkpoint_is_passed_over(folder, suffix, damage, with_manife
     assert warning.endswith(f"Using {folder}/ckpt-4")
     with pytest.raises(UserError, match="ckpt-6 is not intact"):
         require_whole(str(folder / "ckpt-6"))
+
+
+def test_a_signal_while_a_checkpoint_is_checked_does_not_mean_damage(folder, monkeypatch):
+    (folder / "ckpt-6.manifest.json").unlink()  # so its tensors are read
+
+    def stop(prefix: str) -> None:
+        raise PreemptedError(f"SIGTERM, as {prefix} is read")
+
+    monkeypatch.setattr(tf.train, "load_checkpoint", stop)
+    with pytest.raises(PreemptedError, match="ckpt-6"):
+        Run(folder).resume()
 
 
 @pytest.mark.parametrize("damage", ["empty", "zeros", "missing", "not UTF-8"])
