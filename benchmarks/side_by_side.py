@@ -15,9 +15,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from electra_tf.util.cpu_cores import num_cores
 from electra_tf.util.errors import UserError
 
-NUM_CORES = len(os.sched_getaffinity(0))
+NUM_CORES = num_cores()
 NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1"}
 
 

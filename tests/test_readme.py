@@ -19,6 +19,7 @@ import urllib.request
 
 import pytest
 
+from electra_tf.util.cpu_cores import num_cores
 from tests.in_process import run_program
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -117,7 +118,7 @@ def look_at_page(command: list[str], workplace: pathlib.Path) -> None:
 
 def has_two_cores() -> bool:
     given = {"TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"} & os.environ.keys()
-    return len(os.sched_getaffinity(0)) > 1 and not given
+    return num_cores() > 1 and not given
 
 
 def run_as_process(

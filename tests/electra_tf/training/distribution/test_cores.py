@@ -1,5 +1,6 @@
 """How many parts of a batch are computed at once, and with how many threads each."""
 
+import math
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.training.distribution.cores import cores_of, parts_of
+from electra_tf.util import cpu_cores
 
 # Of two cores, as far as there are two.
 PROGRAM = """
@@ -34,6 +36,7 @@ def test_cores_are_those_of_the_environment(monkeypatch, threads, expected):
 def test_cores_are_those_of_the_process(monkeypatch):
     monkeypatch.delenv("TF_NUM_INTEROP_THREADS", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 3, 5}, raising=False)
+    monkeypatch.setattr(cpu_cores, "cpu_limit", lambda: math.inf)
     assert cores_of(tf.distribute.OneDeviceStrategy("/CPU:0")) == 3
 
 
@@ -70,7 +73,7 @@ def test_threads_are_set_unless_somebody_has_chosen(initialized, variables, expe
     assert run_program("limit_operation_threads()", initialized, **variables) == expected
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+@pytest.mark.skipif(cpu_cores.num_cores() < 2, reason="needs two cores")
 def test_small_models_on_a_cpu_are_trained_in_parts():
     # Again in the same process, too.
     assert run_program("shared(), shared(rows=(32, 8))") == "(2, 2) 1"
@@ -89,6 +92,7 @@ def test_threads_of_the_caller_are_kept(kind):
 def test_cores_where_the_system_does_not_tell_those_of_a_process(monkeypatch):
     monkeypatch.delenv("TF_NUM_INTEROP_THREADS", raising=False)
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(cpu_cores, "cpu_limit", lambda: math.inf)
     for count, expected in ((5, 5), (None, 1)):
         monkeypatch.setattr(os, "cpu_count", lambda count=count: count)
         assert cores_of(tf.distribute.OneDeviceStrategy("/CPU:0")) == expected
