@@ -23,14 +23,16 @@ from electra_tf.model.heads import DiscriminatorHead, MaskedLMHead
 def without_unknown_arrays(
     checkpoint: ModelCheckpoint, source: str
 ) -> tuple[ModelCheckpoint, list[str]]:
-    """Returns the checkpoint without arrays that its description does not explain, and their
-    names.
+    """Removes the arrays that the description of a checkpoint does not account for.
 
     Examples are layers beyond the number described, and moments of other optimizers.
 
     Args:
         checkpoint: the checkpoint.
         source: its path, for messages.
+
+    Returns:
+        The checkpoint without them, and their names.
 
     Raises:
         UserError: an array of the encoder, of the generator or of a head of pre-training is
@@ -60,7 +62,7 @@ def _variables(checkpoint: ModelCheckpoint) -> list[NamedVariable]:
         shape = description.encoder
         if checkpoint.has_generator_encoder:
             shape = description.generator
-            # Some of them, or all, can be the discriminator's.
+            # It can share some or all embeddings with the discriminator.
             has_own = f"{GENERATOR_EMBEDDINGS}word_embeddings" in checkpoint.arrays
             generator = Encoder(shape, dtype="float32")
             mapping += encoder_variables(generator, GENERATOR_NAME, embeddings=has_own)

@@ -47,8 +47,8 @@ from electra_tf.util.files import whole_folder
 from electra_tf.util.output_checks import check_output_folder
 
 FROM_FLAG = "--from"
-# Returns the task of a name and of the shapes of its arrays, by names such as "dense/kernel",
-# and messages on what is assumed.
+# Describes a task by its name and the shapes of its arrays, named such as "dense/kernel"; also
+# returns a message on each assumption.
 DescribeTask = Callable[
     [str, Mapping[str, Sequence[int]]], tuple[TaskDescription, Sequence[str]]
 ]
@@ -124,11 +124,11 @@ def convert(
         if checkpoint_names(folder):  # those of the output folder may be of later steps
             for name in checkpoint_names(config.output_dir):
                 remove_checkpoint(os.path.join(config.output_dir, name))
-    left = _left_files(output, written)
-    if left:
+    earlier = _earlier_files(output, written)
+    if earlier:
         warn_once(
             f"--output={output} still has earlier files, which are not part of the new "
-            f"model: {', '.join(left)}"
+            f"model: {', '.join(earlier)}"
         )
     for note in dict.fromkeys(notes):  # both folders of a pair can have it
         print_fn(f"No counterpart: {note}")
@@ -145,7 +145,7 @@ def _refuse_source(output: pathlib.Path, source: str) -> NoReturn:
 def _check_nesting(
     checkpoint: ModelCheckpoint, source: str, output: pathlib.Path, written: str
 ) -> None:
-    """Raises UserError if files of the source would be replaced in a folder below, or above."""
+    """Refuses an output above or below the source, if files of the source would be replaced."""
     read, target = (os.path.realpath(p) for p in (containing_folder(source), output))
     if os.path.commonpath([read, target]) == target:
         if os.path.exists(os.path.join(written, os.path.relpath(read, target))):
@@ -162,7 +162,7 @@ def _has_content(folder: pathlib.Path, besides: str | None = None) -> bool:
 
 
 def _files_below(folder: str | os.PathLike) -> set[str]:
-    """Returns the paths of all files below a folder, from there."""
+    """Returns the paths of all files below a folder, relative to it."""
     return {
         os.path.relpath(os.path.join(parent, name), folder)
         for parent, _, names in os.walk(folder)
@@ -170,16 +170,14 @@ def _files_below(folder: str | os.PathLike) -> set[str]:
     }
 
 
-def _left_files(output: str | os.PathLike, written: Collection[str]) -> list[str]:
-    """Returns the files of an output folder, and of written folders in it, that were not
-    written.
-    """
+def _earlier_files(output: str | os.PathLike, written: Collection[str]) -> list[str]:
+    """Returns the earlier files of an output folder, also in the folders just written."""
     parts = {pathlib.PurePath(path).parts[0] for path in written}
-    left = set(os.listdir(output)) - parts
+    earlier = set(os.listdir(output)) - parts
     for part in parts:
         below = _files_below(os.path.join(output, part))
-        left |= {os.path.join(part, path) for path in below}.difference(written)
-    return sorted(left)
+        earlier |= {os.path.join(part, path) for path in below}.difference(written)
+    return sorted(earlier)
 
 
 def _check_shadowing(names: Sequence[str], written: str, output: str) -> None:
@@ -247,9 +245,9 @@ def _warn_of_content(checkpoint: ModelCheckpoint, source: str) -> None:
 
 
 def _is_finite(value: np.ndarray) -> bool:
-    # Checkpoints can have strings, too. ml_dtypes' kinds are not numpy's.
-    is_counted = value.dtype.kind in "biuOSU"
-    return is_counted or bool(np.all(np.isfinite(value)))
+    # Not `kind == "f"`: the floats of ml_dtypes have other kinds. Some arrays are strings.
+    is_not_float = value.dtype.kind in "biuOSU"
+    return is_not_float or bool(np.all(np.isfinite(value)))
 
 
 def _with_heads(
@@ -285,7 +283,10 @@ def _check_heads(checkpoint: ModelCheckpoint, config: ConversionConfig) -> None:
 def _with_tokenizer(
     checkpoint: ModelCheckpoint, config: ConversionConfig, source_format: CheckpointFormat
 ) -> ModelCheckpoint:
-    """Returns the checkpoint with tokenizer settings as recorded, else as described or given.
+    """Returns the checkpoint with its tokenizer settings.
+
+    If it does not record them, they are those of the flags, or those described beside the
+    vocabulary.
 
     Raises:
         UserError: they contradict each other.
@@ -337,7 +338,7 @@ def _with_vocabulary(
         vocabulary = given
     if vocabulary is None:
         raise UserError(f"No vocabulary in {config.source}: pass --vocab_file")
-    vocabulary = _with_rows(vocabulary, description.encoder.vocab_size, where, notes)
+    vocabulary = _fit_vocabulary(vocabulary, description.encoder.vocab_size, where, notes)
     try:
         parse_vocabulary(vocabulary, where, pathlib.Path(config.source))
     except UserError as error:
@@ -353,11 +354,11 @@ def _describe_tokenizer(description: ModelDescription) -> str:
     return f"lowercased, accents are {'stripped' if description.strip_accents else 'kept'}"
 
 
-def _with_rows(vocabulary: bytes, size: int, where: str, notes: list[str]) -> bytes:
-    """Returns a vocabulary with `size` tokens, all different, and adds notes on new ones.
+def _fit_vocabulary(vocabulary: bytes, size: int, where: str, notes: list[str]) -> bytes:
+    """Returns a vocabulary of `size` distinct tokens, and adds notes on unused ones.
 
-    An empty line is no token; of equal ones the last counts, as in transformers and in the
-    authors' code.
+    Unused tokens replace empty lines and all but the last of equal lines, which transformers
+    and the authors' code use. They also fill the vocabulary up to `size`.
     """
     try:
         given = vocabulary.decode().removesuffix("\n").split("\n")
@@ -374,17 +375,21 @@ def _with_rows(vocabulary: bytes, size: int, where: str, notes: list[str]) -> by
             "pass the model's vocabulary with --vocab_file"
         )
     last = {line.strip(): i for i, line in enumerate(lines)}
-    hidden = [i for i, line in enumerate(lines) if not line.strip() or last[line.strip()] != i]
-    more = range(len(lines), size)
-    if hidden:
+    unusable = [
+        i for i, line in enumerate(lines) if not line.strip() or last[line.strip()] != i
+    ]
+    missing = range(len(lines), size)
+    if unusable:
         notes.append(
-            f"{len(hidden)} lines of the vocabulary are empty or repeated later: they become "
+            f"{len(unusable)} lines of the vocabulary are empty or repeated later: they become "
             "unused tokens"
         )
-    if more:
-        notes.append(f"{len(more)} embeddings have no token: unused tokens are added for them")
-    lines += [""] * len(more)
-    for i in (*hidden, *more):
+    if missing:
+        notes.append(
+            f"{len(missing)} embeddings have no token: unused tokens are added for them"
+        )
+    lines += [""] * len(missing)
+    for i in (*unusable, *missing):
         lines[i] = UNUSED_TOKEN.format(i)
     if lines == given:
         return vocabulary

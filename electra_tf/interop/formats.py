@@ -48,7 +48,7 @@ class ConversionConfig:
         num_attention_heads: attention heads of a checkpoint of the authors' code, which does
             not record them, if different from hidden_size / 64.
         do_lower_case, strip_accents: tokenizer settings, for a source that does not record
-            them; if unset, as described beside the vocabulary, else true.
+            them; if unset, those described beside the vocabulary, else true.
         overwrite: write into a non-empty folder.
     """
 
@@ -86,7 +86,7 @@ def make_format(name: str, families: Sequence[ModelFamily] = ()) -> CheckpointFo
 def named_format(
     name: str, path: str, flag: str, families: Sequence[ModelFamily] = ()
 ) -> CheckpointFormat:
-    """Returns the format that a user names for a file or folder.
+    """Returns the format that the user has named for a file or folder.
 
     Args:
         name: name of the format.
@@ -138,7 +138,7 @@ def find_format(
 
 
 def _models_inside(folder: str) -> str:
-    """Returns a hint at the models in the folders of a folder, such as one for each task."""
+    """Returns a hint to the models in subfolders, such as one for each task."""
     inside = sorted(entry.path for entry in os.scandir(folder) if entry.is_dir())
     models = [path for path in inside if any(each().recognizes(path) for each in FORMATS)]
     if not models:
@@ -148,7 +148,7 @@ def _models_inside(folder: str) -> str:
 
 
 def _checkpoint_hint(path: str) -> str:
-    """Returns a hint at the checkpoint that a file is of."""
+    """Returns a hint to the checkpoint that a file belongs to."""
     folder, name = os.path.split(path)
     if not os.path.isfile(path):
         return ""
@@ -161,23 +161,23 @@ def _checkpoint_hint(path: str) -> str:
 def resolve_checkpoint(path: str, data_dir: str) -> str:
     """Returns `path`, or the folder of a model of that name in DATA_DIR/models."""
     named = os.path.join(data_dir, "models", path)
-    there = os.path.exists(path) or os.path.exists(f"{path.removesuffix('.index')}.index")
-    return named if not there and os.path.isdir(named) else path
+    exists = os.path.exists(path) or os.path.exists(f"{path.removesuffix('.index')}.index")
+    return named if not exists and os.path.isdir(named) else path
 
 
 def saved_hyperparameters(path: str, *, needs_vocabulary: bool = True) -> dict[str, Any]:
     """Returns the settings of a checkpoint of any format; see `CheckpointFormat.settings`.
 
-    For a checkpoint without any, such as the authors', this is the vocabulary beside it.
+    If no format recognizes the path, this is only the vocabulary in its folder, if any.
 
     Raises:
-        UserError: the description cannot be read, or the vocabulary is in another kind of
-            file.
+        UserError: the description cannot be read, or the vocabulary is not in a file with one
+            token per line.
     """
     for format_class in FORMATS:
         values = format_class().settings(path, needs_vocabulary=needs_vocabulary)
         if values is not None:
             return values
     folder = containing_folder(path)
-    load_saved_config(folder)  # refuses the description of something else
+    load_saved_config(folder)  # raises if config.json is of another kind
     return vocabulary_setting(os.path.join(folder, VOCAB_FILE))

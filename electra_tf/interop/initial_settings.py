@@ -29,7 +29,7 @@ from electra_tf.util.console import warn_once
 
 
 def initial_settings(given: Mapping[str, Any], model_dir: str) -> dict[str, Any]:
-    """Returns the settings that a pre-training run takes from what it starts from.
+    """Returns the settings that a pre-training run takes from its initial checkpoint.
 
     If the run has started, its own description is used, since the initial checkpoint may have
     been deleted. A checkpoint of the authors' code in the folder is a run that has started.
@@ -56,7 +56,7 @@ def initial_settings(given: Mapping[str, Any], model_dir: str) -> dict[str, Any]
     saved = saved_hyperparameters(source, needs_vocabulary="vocab_file" not in given)
     if "model_size" in saved:
         settings |= encoder_settings(given, saved)
-    if not has_record:  # with which a resumed run is compared
+    if not has_record:  # a resumed run is compared with its record
         warn_of_other_tokenizer(given, saved, source)
     rest = {"vocab_size", "do_lower_case", "strip_accents", "vocab_file"} - given.keys()
     return settings | {name: saved[name] for name in rest if name in saved}
@@ -65,7 +65,7 @@ def initial_settings(given: Mapping[str, Any], model_dir: str) -> dict[str, Any]
 def warn_of_other_tokenizer(
     given: Mapping[str, Any], saved: Mapping[str, Any], source: str
 ) -> None:
-    """Warns of flags that contradict what a checkpoint records of its tokenizer.
+    """Warns of flags that contradict the tokenizer settings that a checkpoint records.
 
     For the vocabulary of a Hugging Face folder, `tokenizer_settings` gives this warning.
     """
@@ -88,7 +88,7 @@ def warn_of_other_tokenizer(
 def pretraining_config(
     *, records: TokenizerDescription | None = None, **given: Any
 ) -> PretrainingConfig:
-    """Returns the configuration of a run, with settings from what it starts from.
+    """Returns the configuration of a run, with the settings of its initial checkpoint.
 
     Model size, vocabulary and tokenizer settings default to those of `init_checkpoint`, or of
     a checkpoint of the authors' code in the folder of the run. Tokenizer settings also default
@@ -97,7 +97,7 @@ def pretraining_config(
 
     Raises:
         UserError: there is no such checkpoint, a setting contradicts the description of the
-            tokenizer, or as `PretrainingConfig.create`.
+            tokenizer, or `PretrainingConfig.create` raises it.
     """
     given = {name: value for name, value in given.items() if value is not None}
     is_named = given.get("data_dir") and given.get("model_name")  # else `create` refuses it
@@ -106,8 +106,8 @@ def pretraining_config(
         has_begun = NativeFormat().recognizes(model_dir)
         # A resumed run is compared with its record; see `electra_tf.pretraining`.
         may_change = given.get("allow_changed_settings") and given.get("do_train", True)
-        is_bound = has_begun and not may_change
-        model_vocab_file = os.path.join(model_dir, VOCAB_FILE) if is_bound else None
+        must_match = has_begun and not may_change
+        model_vocab_file = os.path.join(model_dir, VOCAB_FILE) if must_match else None
         flags = {}
         if given.get("init_checkpoint") or authors_checkpoint(model_dir):
             initial = initial_settings(given, model_dir)

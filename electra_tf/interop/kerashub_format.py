@@ -76,13 +76,13 @@ REGISTERED_NAME = "keras_hub>ElectraBackbone"
 HIDDEN_ACT = "gelu_tanh"
 _KERASHUB = ("keras_hub", "kerashub", "A preset of KerasHub")
 LAYER_NORM_EPSILON = 1e-12
-# Its lowercasing, which follows the stripping of accents.
+# Note on KerasHub's lowercasing, which follows the stripping of accents.
 _CASE_FOLDING = (
     "do_lower_case: KerasHub folds case and composes characters (NFKC) instead, so ß becomes "
     "ss, full-width letters become ordinary ones, and Hangul, which stripping accents divides, "
     "becomes syllables again: texts with them get different tokens"
 )
-# Of weights in every format, whatever Keras's policy is, which a backbone would take.
+# Weights are float32 in every format; by default, a backbone takes Keras's global policy.
 _DTYPE = "float32"
 
 
@@ -217,7 +217,7 @@ def _notes(checkpoint: ModelCheckpoint) -> list[str]:
 
 
 def _tokenizer_notes(folder: str) -> list[str]:
-    """Returns notes on settings of a preset's tokenizer that the one here cannot have."""
+    """Returns notes on settings of a preset's tokenizer that this project does not support."""
     path = os.path.join(folder, TOKENIZER_CONFIG_FILE)
     tokenizer = read_object(path, "config")
     lower = read_switch(tokenizer, "lowercase", False, path)
@@ -310,5 +310,5 @@ def read_kerashub_description(folder: str) -> ModelDescription:
 def backbone_arguments(encoder: EncoderConfig) -> dict[str, Any]:
     """Returns the constructor's arguments of KerasHub's backbone."""
     ours = {name: getattr(encoder, name) for name in _SIZES}
-    ours["attention_probs_dropout_prob"] = encoder.hidden_dropout_prob  # it has one for both
+    ours["attention_probs_dropout_prob"] = encoder.hidden_dropout_prob  # KerasHub has one rate
     return {_SIZES[name]: value for name, value in ours.items()}

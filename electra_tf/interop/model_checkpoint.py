@@ -26,7 +26,7 @@ from electra_tf.text.tokenizer_description import TOKENIZER_SETTINGS
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import check_plain_name
 
-# Beginnings of the names of arrays.
+# Prefixes of the names of arrays.
 ENCODER_SCOPE = "electra/"
 DISCRIMINATOR_HEAD = "discriminator_predictions/"
 GENERATOR_HEAD = "generator_predictions/"
@@ -36,8 +36,7 @@ GENERATOR_EMBEDDINGS = "generator/embeddings/"
 TOWER_SCOPE = "generator_ltr/"
 TOWER_EMBEDDINGS = "generator_ltr/embeddings/"
 TASK_SCOPE = "task_specific/"
-# The authors' optimizer keeps two moments of each variable under the variable's name; they have
-# none of LAMB.
+# The authors' optimizer saves two moments of each variable under its name. They have no LAMB.
 ADAM_SLOTS = ("/adam_m", "/adam_v")
 LAMB_SLOTS = ("/lamb_m", "/lamb_v")
 SLOTS = ADAM_SLOTS + LAMB_SLOTS
@@ -57,11 +56,11 @@ class TaskDescription:
         name: name of the task.
         kind: its kind; None if unknown.
         labels: its labels; empty if there are none, or they are unknown.
-        settings: what else describes the task here, such as whether texts are pairs, and the
-            hyperparameters of its run that answers depend on; empty if unknown.
+        settings: other settings that its answers depend on, such as whether texts are pairs,
+            and hyperparameters of its run; empty if unknown.
 
     Raises:
-        UserError: the name, which is part of paths, leads to another folder.
+        UserError: the name, which becomes part of paths, would lead to another folder.
     """
 
     name: str
@@ -74,7 +73,7 @@ class TaskDescription:
 
 
 def saved_task(name: str, hyperparameters: Mapping[str, Any]) -> TaskDescription:
-    """Returns what the hyperparameters of a fine-tuned model describe of a task."""
+    """Returns a task as the hyperparameters of a fine-tuned model describe it."""
     described = (hyperparameters.get(TASKS) or {}).get(name, {})
     return TaskDescription(
         name,
@@ -85,7 +84,7 @@ def saved_task(name: str, hyperparameters: Mapping[str, Any]) -> TaskDescription
 
 
 def task_settings(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a task's description in `config.json` has besides kind and labels."""
+    """Returns the entries of a task's description in `config.json` but kind and labels."""
     return {name: value for name, value in description.items() if name not in _TASK_FIELDS}
 
 
@@ -99,11 +98,11 @@ class ModelDescription:
         do_lower_case, strip_accents: tokenizer settings.
         vocabulary: bytes of `vocab.txt`, one token per line; None if the format has none.
         tasks: fine-tuned heads.
-        hyperparameters: hyperparameters of the run, if it was one of this project.
+        hyperparameters: hyperparameters of the run, if this project trained the model.
         heads_recorded: whether the number of attention heads is known, not assumed.
-        tokenizer_recorded: whether the tokenizer settings are.
-        trained_positions: number of positions that training has used, if the format has it;
-            that of a model of this project is in its hyperparameters.
+        tokenizer_recorded: whether the tokenizer settings are known, not assumed.
+        trained_positions: number of positions used in training, if the format records it;
+            for models of this project, it is in `hyperparameters`.
     """
 
     encoder: EncoderConfig
@@ -118,7 +117,7 @@ class ModelDescription:
     trained_positions: int | None = None
 
     def model_settings(self) -> dict[str, Any]:
-        """Returns this project's hyperparameters for such an encoder."""
+        """Returns this project's hyperparameters of the encoder and tokenizer."""
         shape = (self.encoder.hidden_size, self.encoder.num_hidden_layers)
         sizes = [size for size, published in MODEL_SIZES.items() if published == shape]
         size = sizes[0] if sizes else "small"
@@ -147,7 +146,7 @@ class ModelDescription:
         return {TRAINED_POSITIONS: self.trained_positions}
 
     def recorded_settings(self) -> dict[str, Any]:
-        """Returns all that is known: not settings of the tokenizer that are only assumed."""
+        """Returns the settings that are known; assumed ones of the tokenizer are left out."""
         values = self.model_settings() | self.training_settings()
         if not self.tokenizer_recorded:
             for name in TOKENIZER_SETTINGS:
@@ -169,7 +168,7 @@ class ModelCheckpoint:
         step: global step; None if the format does not record it.
         notes: messages about parts of the source that were lost.
         unread: names of weights of the source that were not read.
-        path: what was read, if the source was a folder with several checkpoints.
+        path: the checkpoint that was read, if the source can be a folder of several.
     """
 
     description: ModelDescription
@@ -236,7 +235,7 @@ class ModelFamily(abc.ABC):
         """
 
     def describe_task(self, name: str, hyperparameters: Mapping[str, Any]) -> TaskDescription:
-        """Returns what the hyperparameters of a model of this family tell of a task."""
+        """Returns a task as the hyperparameters of a model of this family describe it."""
         return saved_task(name, hyperparameters)
 
     @abc.abstractmethod
@@ -261,15 +260,15 @@ def find_family(
     families: Sequence[ModelFamily],
     source: str = "the checkpoint",
 ) -> ModelFamily:
-    """Returns the first family that hyperparameters are of.
+    """Returns the first family that hyperparameters match.
 
     Args:
-        hyperparameters: of a model.
-        families: this project's.
-        source: what says so, for the error.
+        hyperparameters: hyperparameters of a model.
+        families: families of this project's models.
+        source: where the hyperparameters are from, for the error.
 
     Raises:
-        UserError: they are of none.
+        UserError: no family matches.
     """
     for family in families:
         if family.describes(hyperparameters):
@@ -296,7 +295,7 @@ def with_hyperparameters(
             described = dataclasses.replace(description, hyperparameters=values)
             return dataclasses.replace(checkpoint, description=described)
     heads = ", ".join(task.name for task in description.tasks) or "no task"
-    raise UserError(f"This project has no model with the checkpoint's heads, of {heads}")
+    raise UserError(f"No model of this project has the heads of the checkpoint: {heads}")
 
 
 class CheckpointFormat(abc.ABC):
@@ -308,9 +307,8 @@ class CheckpointFormat(abc.ABC):
 
     Attributes:
         name: name of the format in flags.
-        shadowing: files, relative to the folder that is written, that would be read instead of
-            what is written, by this project or the format's own programs, if they were left
-            there by another conversion.
+        shadowing: files of an earlier conversion, relative to the output folder, that this
+            project or the format's own programs would read instead of the new ones.
     """
 
     name: ClassVar[str]
@@ -345,8 +343,8 @@ class CheckpointFormat(abc.ABC):
             None for a path that is not of this format.
 
         Raises:
-            UserError: the description cannot be read, or the vocabulary is in another kind of
-                file.
+            UserError: the description cannot be read, or the vocabulary is not in a file with
+                one token per line.
         """
         return None
 

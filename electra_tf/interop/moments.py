@@ -1,7 +1,7 @@
-"""The optimizer's moments in checkpoints, by the names of the variables that they belong to.
+"""The optimizer's moments in checkpoints, by the authors' names of their variables.
 
-They are read from what a checkpoint has, whatever optimizer wrote it: Adam or LAMB,
-with or without loss scaling.
+They are found whichever optimizer wrote the checkpoint: Adam or LAMB, with or without loss
+scaling.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,8 +20,8 @@ from electra_tf.util.plain_paths import plain_path
 
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _OPTIMIZER_KEYS = "optimizer/"
-# Ends of the variables' names in the optimizers of `electra_tf.training.optimizer`.
-_ENDS = {
+# Suffixes of the variables' names in the optimizers of `electra_tf.training.optimizer`.
+_SUFFIXES = {
     "adam_m": ADAM_SLOTS[0],
     "adam_v": ADAM_SLOTS[1],
     "momentum": LAMB_SLOTS[0],
@@ -34,7 +34,7 @@ def saved_moments(prefix: str, mapping: Iterable[NamedVariable]) -> dict[str, np
 
     Args:
         prefix: a whole checkpoint.
-        mapping: mapping of the model's variables.
+        mapping: the model's variables and their names.
 
     Returns:
         Arrays by the authors' names of the variables and one of `ADAM_SLOTS` or `LAMB_SLOTS`.
@@ -54,8 +54,8 @@ def _moments(reader: Any, mapping: Iterable[NamedVariable]) -> dict[str, np.ndar
     }
     moments = {}
     for entry in mapping:
-        for end, slot in _ENDS.items():
-            key = keys.get(_slot_name(entry.variable, end))
+        for suffix, slot in _SUFFIXES.items():
+            key = keys.get(_slot_name(entry.variable, suffix))
             if key is not None:
                 parts = entry.split(reader.get_tensor(key))
                 moments |= {f"{name}{slot}": value for name, value in parts.items()}
@@ -65,7 +65,7 @@ def _moments(reader: Any, mapping: Iterable[NamedVariable]) -> dict[str, np.ndar
 def optimizer_for(
     variables: Sequence[keras.Variable], slots: Mapping[str, np.ndarray], precision: str
 ) -> keras.optimizers.Optimizer:
-    """Returns a built optimizer of the kind that moments are of, as in training.
+    """Returns a built optimizer of the kind that moments belong to, as in training.
 
     Args:
         variables: trained variables of the model.
@@ -86,20 +86,20 @@ def optimizer_for(
 def slot_variables(
     mapping: Iterable[NamedVariable], optimizer: keras.optimizers.Optimizer
 ) -> list[NamedVariable]:
-    """Returns the mapping of a built optimizer's moments.
+    """Returns the moments of a built optimizer and their names.
 
     Args:
-        mapping: mapping of the model's variables.
-        optimizer: optimizer of `optimizer_for`.
+        mapping: the model's variables and their names.
+        optimizer: result of `optimizer_for`.
     """
     own = {variable.path.rpartition("/")[2]: variable for variable in optimizer.variables}
     return [
         NamedVariable(own[name], tuple(f"{part}{slot}" for part in entry.names))
         for entry in mapping
-        for end, slot in _ENDS.items()
-        if (name := _slot_name(entry.variable, end)) in own
+        for suffix, slot in _SUFFIXES.items()
+        if (name := _slot_name(entry.variable, suffix)) in own
     ]
 
 
-def _slot_name(variable: keras.Variable, end: str) -> str:
-    return f"{variable.path.replace('/', '_')}_{end}"
+def _slot_name(variable: keras.Variable, suffix: str) -> str:
+    return f"{variable.path.replace('/', '_')}_{suffix}"

@@ -36,7 +36,7 @@ from electra_tf.util.files import write_atomically
 
 
 class RebuiltModel(NamedTuple):
-    """A model, its variables by the authors' names, and its description without files."""
+    """A model, its variables by the authors' names, and its description, no vocabulary."""
 
     model: keras.Model
     mapping: list[NamedVariable]
@@ -47,7 +47,7 @@ class NativeFamily(ModelFamily):
     """A family of Keras models, saved in a `CheckpointDirectory`.
 
     Attributes:
-        is_partial: whether the models omit a part of the checkpoints, and the optimizer's
+        is_partial: whether the models have only a part of a checkpoint's weights, and no
             moments.
     """
 
@@ -64,11 +64,11 @@ class NativeFamily(ModelFamily):
             vocabulary: bytes of the model's `vocab.txt`; None if only its weights are used.
 
         Raises:
-            UserError: the vocabulary of a model that masks cannot be used.
+            UserError: the model masks tokens, and its vocabulary cannot be used.
         """
 
     def warn_of_untrained(self, model: keras.Model, step: int, prefix: str) -> None:
-        """Warns of weights that are still random in a checkpoint.
+        """Warns if weights of a checkpoint are still random.
 
         Args:
             model: the restored model.

@@ -34,8 +34,8 @@ from electra_tf.text.vocabulary import VOCAB_FILE, parse_vocabulary
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
-# Fields in which a generator is compared: of its shape, and of what it computes. The others
-# matter in training only, and are the discriminator's.
+# Fields of a generator that this project's hyperparameters must reproduce: its shape and what
+# it computes. The others only matter in training, and are taken from the discriminator.
 _SHAPE = (
     "embedding_size",
     "hidden_size",
@@ -54,14 +54,14 @@ class PretrainingFamily(NativeFamily):
     """Models of `run_pretraining.py`."""
 
     def describes(self, hyperparameters: Mapping[str, Any]) -> bool:
-        """Returns whether there is an objective."""
+        """Returns whether the hyperparameters have an objective."""
         return is_pretrained(hyperparameters)
 
     def hyperparameters(self, checkpoint: ModelCheckpoint) -> dict[str, Any] | None:
         """Returns hyperparameters that describe the model.
 
-        Two towers imply Electric. A discriminator only is a model with a uniform generator,
-        which has no weights; a generator only is a masked language model.
+        Two towers imply Electric. A discriminator alone becomes a model with a uniform
+        generator, which has no weights; a generator alone, a masked language model.
 
         Raises:
             UserError: no hyperparameters can describe the shape of the generator, or the
@@ -119,9 +119,9 @@ class PretrainingFamily(NativeFamily):
         set_stage(model, step)
         if not model.has_trained_electra:
             warn_once(
-                f"{prefix}: --objective={model.config.objective} has trained the generator "
-                "alone so far, so encoder and discriminator have random weights: continue the "
-                "run"
+                f"{prefix}: --objective={model.config.objective} has trained only the "
+                "generator so far, so encoder and discriminator have random weights: continue "
+                "the run"
             )
 
 
@@ -130,7 +130,7 @@ def _generator_settings(checkpoint: ModelCheckpoint) -> dict[str, Any]:
         if checkpoint.has_generator_encoder or checkpoint.has_two_towers:
             raise UserError(
                 "The checkpoint has a generator with an encoder of its own, but no "
-                "discriminator, as with --objective=replace_mlm: only its hyperparameters tell "
+                "discriminator, as with --objective=replace_mlm: only its hyperparameters name "
                 "the objective. Restore electra_tf.json beside the checkpoint"
             )
         return {"electra_objective": False}
@@ -173,7 +173,7 @@ def _check_generator(ours: EncoderConfig, theirs: EncoderConfig) -> None:
 
 
 def saved_encoder(hyperparameters: Mapping[str, Any]) -> EncoderConfig:
-    """Returns the shape of the encoder of saved hyperparameters."""
+    """Returns the shape of the encoder that saved hyperparameters describe."""
     return encoder_config(
         hyperparameters["model_size"],
         hyperparameters.get("model_hparam_overrides") or {},
@@ -200,11 +200,11 @@ class EncoderFamily(NativeFamily):
     is_partial = True
 
     def describes(self, hyperparameters: Mapping[str, Any]) -> bool:
-        """Returns whether there is a model size."""
+        """Returns whether the hyperparameters have a model size."""
         return "model_size" in hyperparameters
 
     def hyperparameters(self, checkpoint: ModelCheckpoint) -> dict[str, Any] | None:
-        """Returns None: it writes no models of other formats."""
+        """Returns None: it does not write checkpoints of other formats."""
         return None
 
     def build(self, saved: SavedConfig, vocabulary: bytes | None = None) -> RebuiltModel:

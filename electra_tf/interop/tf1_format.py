@@ -115,7 +115,7 @@ class Tf1Format(CheckpointFormat):
         )
 
     def settings(self, path: str, *, needs_vocabulary: bool = True) -> dict[str, Any] | None:
-        """Returns the sizes that the shapes tell; imports TensorFlow to read the index."""
+        """Returns sizes derived from shapes; imports TensorFlow to read the index."""
         if not self.recognizes(path):
             return None
         import_tensorflow()
@@ -133,10 +133,11 @@ class Tf1Format(CheckpointFormat):
         return {**values, **saved, **vocabulary}
 
     def write(self, checkpoint: ModelCheckpoint, directory: str) -> list[str]:
-        """Writes a checkpoint, `vocab.txt` and `electra_tf.json`, with which nothing is lost.
+        """Writes a checkpoint, `vocab.txt` and `electra_tf.json`, which records the rest.
 
         Returns:
-            What the authors' code, which does not read `electra_tf.json`, computes otherwise.
+            Notes on what the authors' code, which ignores `electra_tf.json`, computes
+            differently.
         """
         import tensorflow as tf
 
@@ -204,7 +205,7 @@ def _notes(description: ModelDescription) -> list[str]:
 
 
 def _records_heads(encoder: EncoderConfig, saved: Mapping[str, Any]) -> bool:
-    """Whether a description beside the checkpoint, or a published size, tells the heads."""
+    """Whether `electra_tf.json` or a published size determines the number of heads."""
     published = (
         (encoder.hidden_size, encoder.num_hidden_layers) in MODEL_SIZES.values()
         and encoder.intermediate_size == INTERMEDIATE_RATIO * encoder.hidden_size
@@ -223,7 +224,7 @@ def _encoder_config(
             )
         return tuple(shapes[f"{owner}/{name}"])
 
-    # A generator with shared embeddings has none itself.
+    # A generator with shared embeddings has none of its own.
     has_own = f"{scope}/embeddings/word_embeddings" in shapes
     embeddings = scope if has_own else "electra"
     vocab_size, embedding_size = shape("embeddings/word_embeddings", embeddings)
@@ -262,12 +263,12 @@ def _encoder_config(
 
 
 def _missing_config_hint(path: str) -> str:
-    """Returns a hint at what a checkpoint of TensorFlow 2 lacks."""
+    """Returns a hint for a checkpoint of TensorFlow 2 without its `config.json`."""
     if os.path.exists(os.path.join(containing_folder(path), CONFIG_FILE)):
         return ""
     return (
-        f". It is one of TensorFlow 2; one of this project needs its {CONFIG_FILE} beside it: "
-        "restore that file"
+        f". It is a checkpoint of TensorFlow 2; this project's model needs its {CONFIG_FILE} "
+        "beside it: restore that file"
     )
 
 
@@ -275,7 +276,7 @@ def read_tf1_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
     """Returns all arrays of a checkpoint of the authors' code, by name.
 
     Args:
-        path: prefix of a checkpoint, its `.index` file, or a folder, of which the newest whole
+        path: prefix of a checkpoint, its `.index` file, or a folder, whose newest whole
             checkpoint is read.
 
     Raises:

@@ -85,7 +85,7 @@ def test_pickles_of_strangers_are_not_loaded(tmp_path, protocol, evil, monkeypat
     monkeypatch.chdir(tmp_path)
     with zipfile.ZipFile("a.bin", "w") as archive:
         archive.writestr("a/data.pkl", pickle.dumps({"x": evil}, protocol))
-    assert "it asks for" in str(outcome(read_pytorch_archive, "a.bin"))
+    assert "it refers to" in str(outcome(read_pytorch_archive, "a.bin"))
     assert [path.name for path in tmp_path.iterdir()] == ["a.bin"]
 
 

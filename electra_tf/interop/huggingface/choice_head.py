@@ -1,8 +1,8 @@
 """Multiple choice from and to Hugging Face's ELECTRA.
 
-There, the score of a choice is `classifier(activation(summary(x)))` of a summary x of the
-encoder's output; here, it is one layer on [CLS]. The configuration of both is the one without
-projection and activation, whose summary is the first token.
+There, the classifier follows a summary of the encoder's output: by default the first token, a
+projection and an activation. Here, it is one layer on [CLS], which equals theirs without
+projection and activation.
 """
 
 from collections.abc import Mapping
@@ -27,9 +27,9 @@ from electra_tf.util.errors import UserError
 CHOICE_CLASS = "ElectraForMultipleChoice"
 _WEIGHT, _OUTPUT_BIAS = "classifier.weight", "classifier.bias"
 _SUMMARY = "sequence_summary."
-# The configuration that computes our head; transformers takes "" as no activation.
+# The configuration equivalent to our head; transformers takes "" as no activation.
 _ONE_LAYER = {"summary_type": "first", "summary_use_proj": False, "summary_activation": ""}
-# What transformers assumes where a file leaves it out.
+# The defaults of transformers.
 _DEFAULTS = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
 
 
@@ -39,7 +39,7 @@ class ChoiceHeadConverter(HeadConverter):
     def to_huggingface(
         self, task: TaskDescription, arrays: Mapping[str, np.ndarray], hidden_size: int
     ) -> HuggingFaceHead:
-        """Returns the same layer; the texts of a row have no counterpart."""
+        """Returns the same layer; how texts make up a row has no counterpart."""
         tensors = {_WEIGHT: transposed(arrays[KERNEL]), _OUTPUT_BIAS: arrays[BIAS]}
         labels = label_config(task, len(task.labels)) if task.labels else {}
         note = (
@@ -52,7 +52,7 @@ class ChoiceHeadConverter(HeadConverter):
     def from_huggingface(
         self, kind: str, tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]
     ) -> ConvertedHead | None:
-        """Returns the same layer if there is no other."""
+        """Returns the same layer, if the head has no others."""
         has_summary = any(name.startswith(_SUMMARY) for name in tensors)
         if not has_summary and config.get("architectures") != [CHOICE_CLASS]:
             return None

@@ -100,7 +100,7 @@ class HuggingFaceFormat(CheckpointFormat):
     )
 
     def recognizes(self, path: str) -> bool:
-        """Returns whether it is such a folder, or a parent folder made by `write`."""
+        """Returns whether it is the folder of a model, or of a pair made by `write`."""
         return is_huggingface_folder(path) or _is_pair(path)
 
     def read(self, path: str | os.PathLike[str]) -> ModelCheckpoint:
@@ -143,7 +143,7 @@ class HuggingFaceFormat(CheckpointFormat):
                 part.encoder, part.architecture, pad, trained, **part.config
             )
             files = {
-                **tokenizer_files(description, _longest_text(part) or trained),
+                **tokenizer_files(description, _max_seq_length(part) or trained),
                 WEIGHTS_FILE: safetensors.numpy.save(tensors, metadata={"format": "pt"}),
                 CONFIG_FILE: to_json(content),
             }
@@ -170,8 +170,8 @@ class HuggingFaceFormat(CheckpointFormat):
         return description.recorded_settings() | vocabulary
 
 
-def _longest_text(part: _Part) -> int | None:
-    """Returns the number of tokens to which the task of a part truncates; None if unknown."""
+def _max_seq_length(part: _Part) -> int | None:
+    """Returns the number of tokens to which the part's task truncates; None if unknown."""
     return part.config.get(SETTINGS, {}).get("max_seq_length") if part.head else None
 
 
@@ -192,7 +192,7 @@ def _read_folder(folder: str) -> ModelCheckpoint:
     config, description, notes = read_huggingface_description(folder)
     stored = read_weights(folder)
     is_bare = not any(name.startswith("electra.") for name in stored)
-    names: dict[str, str] = {}  # by current names
+    names: dict[str, str] = {}  # stored names by current ones
     for name in stored:
         other = names.setdefault(normalized_name(name, is_bare=is_bare), name)
         if other != name:
@@ -226,7 +226,7 @@ def _read_folder(folder: str) -> ModelCheckpoint:
         )
     act = description.encoder.hidden_act
     if act != "gelu" and any(name.startswith(GENERATOR_HEAD) for name in arrays):
-        notes.append(_exact_gelu(act))
+        notes.append(_exact_gelu_note(act))
     head = from_huggingface_head(
         {k: v for k, v in tensors.items() if not k.startswith(scopes)}, config
     )
@@ -242,11 +242,11 @@ def _read_folder(folder: str) -> ModelCheckpoint:
 
 
 def _missing_head_notes(config: Mapping[str, Any]) -> list[str]:
-    """Returns a note if a configuration is of a model with a head, which weights lack."""
+    """Returns a note if a configuration names a model with a head, but weights have none."""
     names = config.get("architectures")
     if not isinstance(names, list) or names in ([], [ENCODER_CLASS]):
         return []
-    return [f"{CONFIG_FILE} is of {names[0]!s:.40}, but the weights have no head: an encoder"]
+    return [f"{CONFIG_FILE} names {names[0]!s:.40}, but the weights are those of an encoder"]
 
 
 def _check_types(tensors: Mapping[str, np.ndarray], folder: str) -> None:
@@ -260,7 +260,7 @@ def _check_types(tensors: Mapping[str, np.ndarray], folder: str) -> None:
         name, dtype = next(iter(others.items()))
         raise UserError(
             f"{folder}: {len(others)} tensors are quantized, such as {name} ({dtype}): "
-            "convert the model as it was before, with weights of one of "
+            "convert the original model, with weights in one of the types "
             f"{', '.join(_WEIGHT_TYPES)}"
         )
 
@@ -314,7 +314,7 @@ def _joined(discriminator: ModelCheckpoint, generator: ModelCheckpoint) -> Model
     ]
     is_same = ours.encoder == theirs.encoder and is_shared(ENCODER_SCOPE)
     own = {} if is_same else generator.part(ENCODER_SCOPE)
-    # All embeddings can be shared, those of tokens and positions, or those of tokens alone.
+    # Shared can be all embeddings, those of tokens and positions, or those of tokens alone.
     for prefixes in ((EMBEDDINGS,), (WORD_EMBEDDINGS, POSITION_EMBEDDINGS), (WORD_EMBEDDINGS,)):
         if all(is_shared(prefix) for prefix in prefixes):
             own = {name: value for name, value in own.items() if not name.startswith(prefixes)}
@@ -344,17 +344,19 @@ def _parts(checkpoint: ModelCheckpoint, notes: list[str]) -> list[_Part]:
     if checkpoint.has_discriminator:
         arrays = electra | checkpoint.part(DISCRIMINATOR_HEAD)
         parts.append(_Part(DISCRIMINATOR_FOLDER, PRETRAINING_CLASS, encoder, arrays, {}, {}))
-        # The authors' checkpoints, which do not record it, have two towers with Electric only.
+        # The authors' checkpoints do not record it, but only those of Electric have two towers.
         objective = description.hyperparameters.get("objective", ELECTRIC)
         if checkpoint.has_two_towers and objective == ELECTRIC:
             notes.append(
-                f"{DISCRIMINATOR_HEAD}: Electric's energies, which {PRETRAINING_CLASS} takes "
-                "for the logits of replaced tokens; these also depend on the generator"
+                f"{DISCRIMINATOR_HEAD}: its outputs are Electric's energies, but "
+                f"{PRETRAINING_CLASS} takes them for logits of replaced tokens, which also "
+                "depend on the generator"
             )
         if objective == ELECTRA_15:
             notes.append(
                 f"{DISCRIMINATOR_HEAD}: objective {ELECTRA_15} has trained it on masked tokens "
-                "alone, most of which are replaced: it suspects too many tokens of a text"
+                "alone, most of which are replaced: it takes too many tokens of a text for "
+                "replaced"
             )
     if checkpoint.has_masked_lm:
         arrays = electra | checkpoint.part(GENERATOR_HEAD)
@@ -363,7 +365,7 @@ def _parts(checkpoint: ModelCheckpoint, notes: list[str]) -> list[_Part]:
             shape = description.generator
             arrays = _generator_as_model(checkpoint)
         if shape.hidden_act != "gelu":
-            notes.append(_exact_gelu(shape.hidden_act))
+            notes.append(_exact_gelu_note(shape.hidden_act))
         parts.append(_Part(GENERATOR_FOLDER, MASKED_LM_CLASS, shape, arrays, {}, {}))
     if not any(part.encoder is encoder for part in parts):
         # Without a discriminator, the encoder of interest is not the generator's.
@@ -375,15 +377,15 @@ def _parts(checkpoint: ModelCheckpoint, notes: list[str]) -> list[_Part]:
     return parts
 
 
-def _exact_gelu(activation: str) -> str:
+def _exact_gelu_note(activation: str) -> str:
     return (
-        f"{GENERATOR_HEAD}: {MASKED_LM_CLASS} applies the exact GELU there, but the head here "
-        f"{activation}, as the encoder does, so logits differ"
+        f"{GENERATOR_HEAD}: {MASKED_LM_CLASS} applies the exact GELU, but the head here "
+        f"applies {activation}, like the encoder, so logits differ"
     )
 
 
 def _generator_as_model(checkpoint: ModelCheckpoint) -> dict[str, np.ndarray]:
-    """Returns the arrays of the generator; embeddings that it lacks are the discriminator's."""
+    """Returns the generator as a model of its own, with the embeddings that it shares."""
     own = checkpoint.part(GENERATOR_SCOPE)
     arrays = {ENCODER_SCOPE + k.removeprefix(GENERATOR_SCOPE): v for k, v in own.items()}
     return {**checkpoint.part(EMBEDDINGS), **arrays, **checkpoint.part(GENERATOR_HEAD)}

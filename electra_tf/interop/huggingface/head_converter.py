@@ -1,4 +1,4 @@
-"""What the converters of fine-tuned heads from and to Hugging Face's ELECTRA share."""
+"""Base class and helpers of the converters between our fine-tuned heads and Hugging Face's."""
 
 import abc
 from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ class HeadConverter(abc.ABC):
 
 
 def labels_of(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the labels in `config.json` in the order of their ids; none if it has none.
+    """Returns the labels in `config.json` in the order of their ids; empty without labels.
 
     Raises:
         UserError: the ids are not the numbers from 0.
@@ -79,12 +79,12 @@ def labels_of(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def labels_of_outputs(config: Mapping[str, Any], units: int) -> tuple[str, ...]:
-    """Returns a label for each output; where the file has none, those of transformers.
+    """Returns a label for each output; without labels in the file, those of transformers.
 
-    It leaves them out if there are two.
+    It does not save its default labels of two outputs.
 
     Raises:
-        UserError: there is another number of labels.
+        UserError: the number of labels differs from that of outputs.
     """
     labels = labels_of(config) or _default_labels(units)
     if len(labels) != units:

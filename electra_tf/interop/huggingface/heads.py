@@ -48,7 +48,7 @@ _UNKNOWN = {
     "qa": "whether questions may be unanswerable is unknown: all are assumed to have an answer",
 }
 _UNKNOWN_LENGTH = (
-    "on how many tokens it was trained is unknown: exports take the default of its kind unless "
+    "its sequence length in training is unknown: exports use the default of its kind unless "
     "you pass --max_seq_length"
 )
 
@@ -93,10 +93,10 @@ def to_huggingface_head(
 def from_huggingface_head(
     tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]
 ) -> ConvertedHead:
-    """Returns our head of the tensors that are not of an encoder or pre-training head.
+    """Returns our head for the tensors of a fine-tuned head.
 
     Args:
-        tensors: tensors by Hugging Face's names.
+        tensors: tensors by Hugging Face's names, without encoder and pre-training heads.
         config: contents of `config.json`.
     """
     if not tensors:

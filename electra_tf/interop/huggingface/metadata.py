@@ -16,7 +16,7 @@ from electra_tf.util.files import read_json
 
 CONFIG_FILE = "config.json"
 MODEL_TYPE = "electra"
-# Our activations by theirs; the first of ours is the one that is written.
+# Our activations by theirs; of several for the same one, the first is written.
 HF_ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_python": "gelu",
@@ -29,7 +29,7 @@ HF_ACTIVATIONS = {
     "tanh": "tanh",
     "linear": "linear",
 }
-# Sizes that both name alike.
+# Fields with the same name in both.
 _SAME = (
     "vocab_size",
     "embedding_size",
@@ -43,8 +43,8 @@ _SAME = (
     "type_vocab_size",
     "initializer_range",
 )
-# Values of ElectraConfig where a file leaves them out (transformers writes differences only
-# in some versions); the others are those of `EncoderConfig`.
+# Defaults of ElectraConfig, which some versions of transformers do not write; those of other
+# fields equal the defaults of `EncoderConfig`.
 _DEFAULTS = {
     "embedding_size": 128,
     "hidden_size": 256,
@@ -92,11 +92,11 @@ def read_huggingface_description(folder: str) -> HuggingFaceDescription:
 
 
 def segment_notes(encoder: EncoderConfig, program: str = "transformers") -> list[str]:
-    """Returns a note if a second text, or tagging, has a segment that the model lacks.
+    """Returns a note if the model has no embedding for segment 1, of second texts and tagging.
 
     Args:
-        encoder: of the model.
-        program: the one that has no embedding for it, either.
+        encoder: shape of the model's encoder.
+        program: name of the other program, for the note.
     """
     if encoder.type_vocab_size > 1:
         return []
@@ -131,7 +131,7 @@ def _encoder_config(config: Mapping[str, Any], path: str) -> EncoderConfig:
 
 
 def _trained_positions(config: Mapping[str, Any], path: str) -> int | None:
-    """Returns what `huggingface_config` has written; None in files of other programs."""
+    """Returns the entry that `huggingface_config` writes; None in files of other programs."""
     positions = config.get(TRAINED_POSITIONS)
     if positions is not None and (type(positions) is not int or positions < 1):
         raise UserError(
@@ -149,7 +149,7 @@ def huggingface_config(
 ) -> dict[str, Any]:
     """Returns the `config.json` of an encoder with the head of `architecture`.
 
-    `trained_positions`, which transformers ignores, is there if it is known.
+    It has `trained_positions`, which transformers ignores, if that is known.
 
     Raises:
         UserError: transformers has no such activation.

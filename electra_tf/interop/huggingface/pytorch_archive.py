@@ -120,7 +120,7 @@ def _rebuild_tensor(
 
 
 def _check_stored(archive: zipfile.ZipFile, member: str, path: str) -> None:
-    """Raises ValueError for a member larger than the file: PyTorch compresses none."""
+    """Raises ValueError for a member larger than the file: PyTorch does not compress."""
     size = archive.getinfo(member).file_size
     if size > os.path.getsize(path):
         raise ValueError(f"{member} has {size:,} bytes, more than the file")
@@ -133,7 +133,7 @@ def _check_sizes(content: bytes) -> None:
     """
     for code, argument, _ in pickletools.genops(content):
         if code.name in _MEMO_CODES and argument > len(content):
-            raise ValueError(f"number {argument:,} of a memo in {len(content):,} bytes")
+            raise ValueError(f"index {argument:,} of a memo in {len(content):,} bytes")
 
 
 def _rebuild_parameter(data: np.ndarray, *_: Any) -> np.ndarray:
@@ -160,13 +160,13 @@ class _Unpickler(pickle.Unpickler):
         if module == "torch" and name in _STORAGES:
             return np.dtype(_STORAGES[name])
         if (module, name) not in _ALLOWED:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+            raise pickle.UnpicklingError(f"it refers to {module}.{name}")
         return _ALLOWED[module, name]
 
     def persistent_load(self, pid: Any) -> np.ndarray:
         kind, dtype, key, _, size = pid
         if kind != "storage" or not isinstance(dtype, np.dtype):
-            raise pickle.UnpicklingError(f"it holds a {kind}")
+            raise pickle.UnpicklingError(f"it refers to a {kind}")
         if key not in self._storages:
             member = f"{self._folder}data/{key}"
             _check_stored(self._archive, member, self._archive.filename)

@@ -1,9 +1,9 @@
 """Classification and regression of texts from and to Hugging Face's ELECTRA.
 
 Their sequence head has two layers, `out_proj(gelu(dense(x)))`; ours has one. Since
-gelu(x) - gelu(-x) = x, one layer of L outputs equals their two if the first contains it and its
-negative, in 2 L rows, and the second subtracts them. Only two-layer heads with such weights can
-be converted back.
+gelu(x) - gelu(-x) = x, a layer with L outputs equals two layers: the first has its weights and
+their negatives, in 2 L rows, and the second subtracts the results. Only two-layer heads with
+such weights can be converted back.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from electra_tf.interop.huggingface.tensor_names import transposed
 from electra_tf.interop.model_checkpoint import TASK_SCOPE, TaskDescription
 
 SEQUENCE_CLASS = "ElectraForSequenceClassification"
-# Their names of the losses, of which a head is one.
+# Values of `problem_type` in transformers, each with its own loss.
 ONE_LABEL = "single_label_classification"
 SEVERAL_LABELS = "multi_label_classification"
 NUMBER = "regression"
@@ -69,7 +69,7 @@ class SequenceHeadConverter(HeadConverter):
     def from_huggingface(
         self, kind: str, tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]
     ) -> ConvertedHead | None:
-        """Returns one layer if their two are equivalent to one."""
+        """Returns one layer if the two layers are equivalent to one."""
         if set(tensors) != _TWO_LAYERS or self.problem_type != _problem_type(tensors, config):
             return None
         dense, dense_bias = tensors["classifier.dense.weight"], tensors["classifier.dense.bias"]
@@ -96,7 +96,7 @@ class SequenceHeadConverter(HeadConverter):
 
 
 class RegressionHeadConverter(SequenceHeadConverter):
-    """One layer with one output, whose label is the task."""
+    """One layer with one output, labeled with the name of the task."""
 
     def to_huggingface(
         self, task: TaskDescription, arrays: Mapping[str, np.ndarray], hidden_size: int
@@ -133,7 +133,7 @@ def _window_notes(task: TaskDescription) -> tuple[str, ...]:
 
 
 def _problem_type(tensors: Mapping[str, np.ndarray], config: Mapping[str, Any]) -> str:
-    """Returns `problem_type`, or what follows from the number of outputs without it."""
+    """Returns `problem_type`; if it is missing, the one that the number of outputs implies."""
     given = config.get("problem_type")
     if given in (ONE_LABEL, SEVERAL_LABELS, NUMBER):
         return given

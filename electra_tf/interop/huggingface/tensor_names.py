@@ -65,7 +65,7 @@ def _from_huggingface(name: str, value: np.ndarray) -> tuple[str, np.ndarray]:
     scope = re.sub(r"\.dense_prediction$", ".dense_1", scope).replace(".", "/")
     if _TABLE.search(scope):
         return scope, value
-    if last not in ("weight", "bias"):  # no tensor of ELECTRA's, such as of a quantization
+    if last not in ("weight", "bias"):  # not a tensor of ELECTRA, but, say, a scale
         return f"{scope}/{last}", value
     if scope.endswith("LayerNorm"):
         return f"{scope}/{'gamma' if last == 'weight' else 'beta'}", value

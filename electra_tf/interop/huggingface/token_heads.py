@@ -89,8 +89,9 @@ class AnswerHeadConverter(HeadConverter):
             # The scores of [CLS] decide instead, on another scale.
             lost = ("qa_na_threshold",)
             notes = (
-                f"{scope}: {', '.join(unused)} (whether there is an answer), and the threshold "
-                "for them: the scores of [CLS] tell instead, so choose --qa_na_threshold again",
+                f"{scope}: {', '.join(unused)} (whether there is an answer), and their "
+                "threshold: the scores of [CLS] decide instead, so choose --qa_na_threshold "
+                "again",
             )
         tensors = {
             "qa_outputs.weight": np.concatenate(

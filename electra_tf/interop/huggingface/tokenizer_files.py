@@ -1,4 +1,4 @@
-"""The tokenizer of a Hugging Face model folder: casing, vocabulary, and what differs from ours.
+"""The tokenizer of a Hugging Face model folder: casing, vocabulary, differences from ours.
 
 Imports no TensorFlow.
 """
@@ -27,13 +27,12 @@ TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 TOKENIZER_FILE = "tokenizer.json"
 ADDED_TOKENS_FILE = "added_tokens.json"
 SPECIAL_TOKENS_FILE = "special_tokens_map.json"
-# Classes of BERT's tokenizer, of which only tokenizer_config.json has settings: transformers
-# replaces the normalizer of their tokenizer.json. Those of a tokenizer.json have only these.
+# For BERT's tokenizer classes, transformers takes the settings from tokenizer_config.json and
+# overwrites the normalizer of tokenizer.json; for the others, it takes tokenizer.json as it is.
 _BERT_CLASSES = ("ElectraTokenizer", "BertTokenizer")
 _FILE_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
 _PRE_TOKENIZER = "BertPreTokenizer"
-# Their names of the special tokens that inputs can have; padding is masked, so [PAD] may
-# differ.
+# Hugging Face's names of the special tokens in inputs. [PAD] may differ, as padding is masked.
 _SPECIAL = {"unk_token": UNK, "cls_token": CLS, "sep_token": SEP, "mask_token": MASK}
 _TOKENS_SHOWN = 5
 
@@ -42,8 +41,8 @@ class TokenizerSettings(NamedTuple):
     """Settings of the tokenizer here, its vocabulary, and notes on what is lost.
 
     Attributes:
-        do_lower_case, strip_accents: settings here.
-        is_recorded: whether the folder has them; otherwise, they are assumed.
+        do_lower_case, strip_accents: settings of this project's tokenizer.
+        is_recorded: whether the folder records them; otherwise, they are assumed.
         vocabulary: contents of vocab.txt; None if there is none.
         notes: what is lost.
     """
@@ -116,7 +115,7 @@ def read_tokenizer(
 
 
 class _Switches(NamedTuple):
-    """Settings of BERT's normalizer; None where a file does not tell."""
+    """Settings of BERT's normalizer; None where a file has none."""
 
     lower: bool | None = None
     strip: bool | None = None
@@ -132,7 +131,7 @@ def _switches(tokenizer: Mapping[str, Any], path: str) -> _Switches:
 
 
 def _ignored(fast: _Switches, switches: _Switches) -> list[str]:
-    """Returns the settings of a tokenizer.json that others replace."""
+    """Returns the settings of tokenizer.json that those of tokenizer_config.json overwrite."""
     if fast.lower is None:
         return []
     pairs = zip(
@@ -142,7 +141,7 @@ def _ignored(fast: _Switches, switches: _Switches) -> list[str]:
 
 
 def _fast_switches(fast_file: str) -> tuple[_Switches, list[str]]:
-    """Returns what the normalizer of a tokenizer.json does, and notes on the rest of it."""
+    """Returns settings of the normalizer in a tokenizer.json, and notes on unsupported ones."""
     settings, notes = _normalizer(fast_file)
     if not settings:
         return _Switches(), notes
@@ -153,7 +152,7 @@ def _fast_switches(fast_file: str) -> tuple[_Switches, list[str]]:
 
 
 def _pipeline_notes(fast_file: str) -> list[str]:
-    """Returns notes on the steps of a tokenizer.json that are not those of BERT's."""
+    """Returns notes on the steps of a tokenizer.json that differ from BERT's tokenizer."""
     notes = []
     settings, _ = _normalizer(fast_file)
     if not read_switch(settings, "clean_text", True, fast_file):
@@ -178,7 +177,7 @@ def _pipeline_notes(fast_file: str) -> list[str]:
 
 
 def _frame(fast_file: str) -> tuple[str | None, ...]:
-    """Returns the special tokens that a tokenizer.json puts around a text, which is None."""
+    """Returns the special tokens that a tokenizer.json puts around a text; None is the text."""
     given = read_object(fast_file, "post_processor")
     try:
         if "cls" in given:
@@ -190,7 +189,7 @@ def _frame(fast_file: str) -> tuple[str | None, ...]:
 
 
 def _special_token_notes(folder: str, tokenizer: Mapping[str, Any]) -> list[str]:
-    """Returns notes on special tokens that have other names than here."""
+    """Returns notes on special tokens whose names differ from those of this project."""
     given = dict(tokenizer)
     if "added_tokens_decoder" not in tokenizer:  # as transformers does
         given |= read_json(os.path.join(folder, SPECIAL_TOKENS_FILE))
@@ -235,7 +234,7 @@ def _normalizer(fast_file: str) -> tuple[dict[str, Any], list[str]]:
 def _read_vocabulary(
     folder: str, tokenizer: Mapping[str, Any], vocab_size: int, notes: list[str]
 ) -> bytes | None:
-    """Returns the vocabulary, with added tokens where it has none."""
+    """Returns the vocabulary, extended by added tokens with ids beyond its end."""
     fast_file = os.path.join(folder, TOKENIZER_FILE)
     path = pathlib.Path(folder, VOCAB_FILE)
     content = fast = _fast_vocabulary(fast_file, vocab_size)
@@ -266,9 +265,9 @@ def _read_vocabulary(
 
 
 def _check_same_tokens(plain: bytes, fast: bytes, folder: str) -> None:
-    """Raises UserError if an id has two tokens, of vocab.txt and of tokenizer.json.
+    """Raises UserError if vocab.txt and tokenizer.json have different tokens for an id.
 
-    Ids that one of them lacks, or has an empty line for, do not matter.
+    Ids without a token in one of them are ignored.
     """
     lines = [content.decode("utf-8", "replace").split("\n") for content in (plain, fast)]
     for number, tokens in enumerate(zip(*lines, strict=False)):
@@ -308,7 +307,7 @@ def _fast_vocabulary(fast_file: str, vocab_size: int) -> bytes | None:
 
 
 def _lines(tokens: list[str]) -> bytes:
-    """Returns a line for each token; one that is not a line of its own gets an empty one."""
+    """Returns one line per token, which is empty for a token with a line break in it."""
     lines = (f"{'' if chr(10) in token else token}\n" for token in tokens)
     return "".join(lines).encode("utf-8", "replace")
 
@@ -339,9 +338,8 @@ def tokenizer_files(
     """Returns the contents of the tokenizer files by name.
 
     Args:
-        description: of the model.
-        longest_text: number of tokens to which texts are truncated, those of training; None if
-            unknown.
+        description: description of the model.
+        longest_text: number of tokens to which training truncated texts; None if unknown.
     """
     positions = description.encoder.max_position_embeddings
     special = {"pad_token": PAD, **_SPECIAL}

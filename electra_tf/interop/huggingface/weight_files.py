@@ -14,7 +14,7 @@ from electra_tf.util.files import check_plain_name, read_object
 WEIGHTS_FILE = "model.safetensors"
 PYTORCH_FILE = "pytorch_model.bin"
 _INDEX = ".index.json"
-# Begins a file that stands in for the one in Git's storage of large files.
+# First bytes of a Git LFS pointer.
 _POINTER = b"version https://git-lfs"
 
 
@@ -38,7 +38,7 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
 
 
 def _check_content(path: str) -> None:
-    """Raises UserError for a file that only names the weights."""
+    """Raises UserError for a Git LFS pointer in place of the weights."""
     try:
         with open(path, "rb") as file:
             is_pointer = file.read(len(_POINTER)) == _POINTER
@@ -46,7 +46,7 @@ def _check_content(path: str) -> None:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     if is_pointer:
         raise UserError(
-            f"{path} has no weights: it is a pointer of Git LFS to the file that has them. Run "
+            f"{path} has no weights: it is a Git LFS pointer to the file that has them. Run "
             "git lfs pull in its folder, or download that file"
         )
 

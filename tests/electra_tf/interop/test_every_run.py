@@ -133,7 +133,7 @@ def test_an_encoder_that_is_not_trained_yet_is_told(vocab_file, tmp_path, capsys
     write_run(dataclasses.replace(config, num_train_steps=2 * STEP))
     path, encoder = config.model_dir, Encoder(discriminator_config(config))
     load_encoder(read_initial(path), path, encoder, lambda line: None)
-    warning = f"{tmp_path}/ckpt-{STEP}: --objective=two_stage has trained the generator alone"
+    warning = f"{tmp_path}/ckpt-{STEP}: --objective=two_stage has trained only the generator"
     assert warning in capsys.readouterr().err
 
     def load(component: str | None) -> None:

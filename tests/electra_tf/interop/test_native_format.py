@@ -162,7 +162,7 @@ def test_folders_of_no_family_or_without_a_checkpoint_are_named(make_config, tmp
         OURS.read(str(other))
     encoder = read(HUGGINGFACE_DATA / "small/discriminator", "huggingface")
     with pytest.raises(
-        UserError, match=r"^This project has no model with the checkpoint's heads, of no task$"
+        UserError, match=r"^No model of this project has the heads of the checkpoint: no task$"
     ):
         with_hyperparameters(encoder, ())
     checkpoint = tiny_pretraining_checkpoint(make_config)

@@ -190,7 +190,7 @@ def test_settings_that_transformers_does_not_record_are_reported(kind, tmp_path)
     HUGGINGFACE.write(with_settings(kind), str(tmp_path))
     notes = read(tmp_path, "huggingface").notes
     assert any(" assumed" in note for note in notes) == (kind != "tagging")
-    assert notes[-1].startswith("task_specific/mine: on how many tokens it was trained is unkn")
+    assert notes[-1].startswith("task_specific/mine: its sequence length in training is unkno")
 
 
 @pytest.mark.parametrize(

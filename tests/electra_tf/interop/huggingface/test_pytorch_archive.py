@@ -46,7 +46,7 @@ def test_tensors_of_a_file_that_pytorch_wrote():
 @pytest.mark.parametrize("function", [print, eval, __import__])
 def test_nothing_else_is_called(tmp_path, function, capsys):
     content = pickle.dumps(collections.OrderedDict(a=Call(function, "1")))
-    with pytest.raises(UserError, match="asks for builtins"):
+    with pytest.raises(UserError, match="refers to builtins"):
         read_pytorch_archive(write(tmp_path / "evil.bin", content))
     assert capsys.readouterr().out == ""
 

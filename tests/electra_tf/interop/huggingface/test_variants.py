@@ -41,9 +41,9 @@ def test_the_exact_gelu_of_masked_language_models_is_reported(tmp_path):
     assert read(folder, "huggingface").notes == ()
     change_json(folder / "config.json", hidden_act="gelu_new")
     (note,) = read(folder, "huggingface").notes
-    assert "the exact GELU there, but the head here gelu_tanh" in note
+    assert "the exact GELU, but the head here applies gelu_tanh" in note
     (note,) = HUGGINGFACE.write(read(folder, "huggingface"), str(tmp_path / "there"))
-    assert "the exact GELU there" in note
+    assert "the exact GELU, but the head here" in note
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_weights_without_the_head_of_their_class_are_reported(tmp_path):
     safetensors.numpy.save_file(encoder, path)
     (note,) = read(folder, "huggingface").notes
     assert note == (
-        "config.json is of ElectraForPreTraining, but the weights have no head: an encoder"
+        "config.json names ElectraForPreTraining, but the weights are those of an encoder"
     )
     for architectures in (["ElectraModel"], [], None):
         change_json(folder / "config.json", architectures=architectures)
@@ -202,7 +202,7 @@ def test_a_pointer_of_git_lfs_is_not_taken_for_a_damaged_file(tmp_path, name):
     folder = copied(tmp_path)
     (folder / "model.safetensors").unlink()
     (folder / name).write_text("version https://git-lfs.github.com/spec/v1\nsize 54\n")
-    with pytest.raises(UserError, match=rf"{name} has no weights: it is a pointer of Git LFS"):
+    with pytest.raises(UserError, match=rf"{name} has no weights: it is a Git LFS pointer"):
         read(folder, "huggingface")
 
 
