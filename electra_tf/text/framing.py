@@ -15,7 +15,7 @@ INPUT_IDS, INPUT_MASK, SEGMENT_IDS = ENCODER_INPUTS = (
     "input_mask",
     "segment_ids",
 )
-# Segments of a pair, which `segment_ids` number.
+# Number of segments of a pair; `segment_ids` are below it.
 NUM_SEGMENTS = 2
 # Number of special tokens by number of segments.
 NUM_SPECIAL = {1: 2, 2: 3}

@@ -1,4 +1,4 @@
-"""Sentences with replaced tokens, and what a discriminator makes of each token."""
+"""Sentences with replaced tokens, and a discriminator's prediction for each token."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -32,7 +32,7 @@ def inspected_tokens(
     """Returns the tokens of each row, without the first and the last: [CLS] and [SEP].
 
     Args:
-        vocabulary: of the ids.
+        vocabulary: vocabulary of the ids.
         originals, ids: int [rows, seq], before and after the replacement.
         probabilities: float [rows, seq], of being replaced.
         input_mask: int [rows, seq], 1 for tokens, 0 for padding.
@@ -54,8 +54,7 @@ def render(tokens: Sequence[InspectedToken], *, color: bool) -> str:
     """Formats a sentence: suspected tokens are red, replaced ones underlined.
 
     Without `color` they are `token?` and `token(original)`. A token is suspected if its
-    probability exceeds that which the discriminator assigns on average to twice as many
-    tokens as were replaced, or 0.5 if that is lower.
+    probability is at least 0.5, or among the n highest if n tokens were replaced (at least 1).
     """
     threshold = _threshold(tokens)
     words = []

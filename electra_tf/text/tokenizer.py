@@ -100,11 +100,11 @@ class Tokenizer(tf.Module):
         self.strip_accents = do_lower_case and strip_accents
         tokens = list(vocabulary.tokens)
         known_characters = set("".join(tokens))
-        # Replaces words that are too long to be looked up.
+        # Replaces words above the maximum length, so that they become [UNK].
         self._unmatchable = next(
             chr(c) for c in range(1, 0x110000) if chr(c) not in known_characters
         )
-        # Without this, the tokenizer of ASCII would find entries such as "in fact" in a text.
+        # Otherwise, the tokenizer of ASCII would match entries such as "in fact" in a text.
         tokens = [
             f"{self._unmatchable}{i}" if len(token.split()) > 1 else token
             for i, token in enumerate(tokens)

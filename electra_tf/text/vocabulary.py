@@ -15,14 +15,14 @@ from electra_tf.util.paths import as_path
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 DEFAULT_FLAG = "--vocab-file"
-# Its file in a data folder, and in that of a model.
+# Name of the vocabulary file in data folders and in model folders.
 VOCAB_FILE = "vocab.txt"
 MODEL_FLAG = "--model_dir"
 # Stands in for the token of an embedding row that has none.
 UNUSED_TOKEN = "[unused_row_{}]"
-# Begins the pieces of a word after the first.
+# Prefix of the pieces of a word after the first.
 CONTINUATION = "##"
-# Tokens that a model has not learned; users replace them by words of their own.
+# Tokens that are not used in training; users replace them by words of their own.
 _UNUSED = re.compile(r"\[unused.*\]")
 
 
@@ -79,7 +79,7 @@ class Vocabulary:
         return self.ids[MASK]
 
     def count_words(self, ids: Sequence[int]) -> int:
-        """Returns the number of words in token ids; [CLS], [SEP] and [PAD] are none."""
+        """Returns the number of words in token ids; [CLS], [SEP] and [PAD] do not count."""
         return int(np.count_nonzero(self.begins_word[np.asarray(ids, np.int64)]))
 
     @functools.cached_property
@@ -129,8 +129,8 @@ def load_model_vocabulary(
 ) -> Vocabulary:
     """Reads the vocabulary of a model, and adds unused tokens for embeddings without a token.
 
-    The authors' code takes a vocabulary of fewer tokens than embeddings, too: their number may
-    have been rounded up.
+    The authors' code, too, accepts fewer tokens than embeddings, whose number may have been
+    rounded up.
 
     Args:
         path, flag: as in `load_vocabulary`. Programs that take the vocabulary of
@@ -173,7 +173,7 @@ def parse_vocabulary(content: bytes, where: str, path: pathlib.Path) -> Vocabula
 
     Args:
         content: the bytes.
-        where: what has them, for messages.
+        where: description of their source, for messages.
         path: the file.
 
     Raises:
@@ -223,7 +223,7 @@ def plain_vocabulary(content: bytes) -> bytes:
 def describe_other_tokens(given: bytes, model: bytes) -> str | None:
     """Returns how a vocabulary file differs from a model's; None if it does not.
 
-    Lines that only one of them has, and unused tokens of the model, may be anything.
+    Lines that only one of them has, and unused tokens of the model, are ignored.
     """
     lists = [content.decode("utf-8", "replace").split("\n") for content in (given, model)]
     pairs = [(ours.strip(), theirs.strip()) for ours, theirs in zip(*lists, strict=False)]

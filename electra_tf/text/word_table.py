@@ -1,11 +1,12 @@
-"""The ids of words, looked up for a whole text at once."""
+"""A table of words and their ids, which looks up all words of a text at once."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-# NumPy looks up words of up to this many bytes, as two integers; a dictionary, longer ones.
+# Words of up to this many bytes are looked up by NumPy, as two integers; longer ones in a
+# dictionary.
 _KEY_BYTES = 16
 _HALF = 8
 _SPACE = ord(" ")
@@ -13,7 +14,7 @@ _SPACE = ord(" ")
 _FACTORS = tuple(
     np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 )
-# By number of bytes: the bits of an integer that belong to them.
+# Masks of the lowest n bytes of an integer, by n.
 _MASKS = np.array([(1 << 8 * n) - 1 for n in range(_HALF + 1)], np.uint64)
 _FIRST_BITS = 10
 _FIRST_CAPACITY = 1024
@@ -62,8 +63,8 @@ class WordTable:
     """Words and their ids.
 
     A word is looked up in a table of slots, by a hash of its bytes, and all of its bytes are
-    compared. Those that are long, new, or whose slot another word has, are looked up one by one
-    in a dictionary.
+    compared. Words that are long or new, or whose slot another word occupies, are looked up one
+    by one in a dictionary.
 
     Attributes:
         num_bytes: size of all words.
@@ -155,7 +156,7 @@ class WordTable:
 
 
 def _keys(padded: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> _Keys:
-    """Returns the keys of parts of `padded`, behind the last of which are 2 * 16 bytes."""
+    """Returns the keys of slices of `padded`, whose last 2 * 16 bytes are padding."""
     integers = np.ndarray(len(padded) - _HALF + 1, "<u8", padded, strides=(1,))
     lengths = ends - starts
     return _Keys(

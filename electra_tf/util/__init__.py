@@ -1,4 +1,4 @@
-"""What all packages share: errors, files and paths, the console, processes.
+"""Utilities of all packages: errors, files and paths, the console, processes.
 
 Files: `files` reads and writes them atomically, `paths` has the remote ones, `file_patterns`
 finds them, `output_checks` and `text_checks` refuse them early, `seals` detects damage.

@@ -3,9 +3,9 @@
 TensorFlow takes the tensors of a step from malloc, and frees them at its end. By default, glibc
 returns most of that memory to the system, which has to clear every page of it for the next
 step: more than a third of the processor's time of a small model. With these settings, a process
-keeps what it has once needed. Memory that is kept belongs to the arena that it came from, and
-threads have arenas of their own by default: what one of them freed is of no use to the others,
-which is a sixth of the peak of ELECTRA-base. For both, see benchmarks/RESULTS.md.
+keeps the memory that it has once needed. All threads share one arena: by default, they have
+arenas of their own, and memory that one thread has freed is lost to the others, a sixth of the
+peak of ELECTRA-base. For both, see benchmarks/RESULTS.md.
 """
 
 import ctypes
@@ -29,12 +29,12 @@ SETTINGS = (
 
 
 def keep_freed_memory() -> bool:
-    """Lets malloc keep what is freed for the next step; call it before threads allocate.
+    """Makes malloc keep freed memory for the next step; call it before threads allocate.
 
     It may be called again, after something else has changed malloc's settings.
 
     Returns:
-        Whether it is done: not where the environment has settings of malloc, nor without glibc.
+        Whether it was done: not if the environment has settings of malloc, nor without glibc.
     """
     if any(name in os.environ for name in SETTINGS):
         return False

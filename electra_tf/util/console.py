@@ -84,9 +84,9 @@ def format_seconds(seconds: float) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Formats a share, those below 1 % with two decimals; `-` for None.
+    """Formats a fraction as a percentage, below 1 % with two decimals; `-` for None.
 
-    Only nothing is shown as 0, and only everything as 100 %.
+    Only 0 is shown as 0 %, and only 1 as 100 %.
     """
     if share is None:
         return "-"

@@ -1,6 +1,6 @@
 """Cores of the CPU that a process may use, within the CPU limit of its container.
 
-A limit, as of `docker run --cpus=2` or of a Kubernetes pod, is time on any of the host's cores.
+A limit, such as that of `docker run --cpus=2` or a Kubernetes pod, is on time, not on cores.
 TensorFlow starts threads for all of the host's cores, which use that time up and then all wait:
 within a limit of one core, training is 1.2 to 1.6 times as fast with one thread as with 16
 (benchmarks/RESULTS.md, "CPU limits of containers").

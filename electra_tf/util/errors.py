@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 _TENSORFLOW_ERROR, _EXHAUSTED = "OpError", "ResourceExhaustedError"
 _DISK_MESSAGES = ("No space left", "quota")
-# Parts of messages by which TensorFlow, XLA and CUDA say that memory is short, in errors of
-# any type.
+# Parts of the out-of-memory messages of TensorFlow, XLA and CUDA, in errors of any type.
 _MEMORY_MESSAGES = (
     "Dst tensor is not initialized",
     "OOM when allocating",
@@ -30,11 +29,11 @@ class UserError(ValueError):
 
 
 class LockedError(UserError):
-    """Another program is training into the folder, or converts into it."""
+    """Another program trains in the folder, or converts a checkpoint into it."""
 
 
 def refuse_single_string(name: str, values: Iterable[str]) -> None:
-    """Raises UserError if a list of strings is a single one, whose characters it would be."""
+    """Raises UserError for a single string, whose characters would be the list's strings."""
     if isinstance(values, str):
         raise UserError(f"{name} must be a list of strings, not {values!r:.80}")
 
@@ -59,10 +58,10 @@ def reason_of(error: Exception) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Returns whether an error of Python or TensorFlow is that memory is short."""
+    """Returns whether an error of Python or TensorFlow means that memory ran out."""
     if isinstance(error, MemoryError):
         return True
-    # Names, since TensorFlow may not be loaded. A full disk is exhausted, too.
+    # By name, since TensorFlow may not be loaded. A full disk raises the same class.
     kinds = {each.__name__ for each in type(error).__mro__}
     if _TENSORFLOW_ERROR not in kinds:
         return False

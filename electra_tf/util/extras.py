@@ -1,4 +1,4 @@
-"""Packages that one program or one format needs, and that an extra installs."""
+"""Optional packages that one program or format needs, and that an extra installs."""
 
 import importlib
 import types
@@ -11,8 +11,8 @@ def import_extra(module: str, extra: str, purpose: str) -> types.ModuleType:
 
     Args:
         module: dotted name.
-        extra: of pyproject.toml, which installs it.
-        purpose: what needs it, first in the message: `--format=onnx`.
+        extra: the extra in pyproject.toml that installs it.
+        purpose: what needs it, such as `--format=onnx`; the message begins with it.
 
     Raises:
         UserError: it is not installed; the message names the extra.

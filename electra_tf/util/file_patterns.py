@@ -1,4 +1,4 @@
-"""Comma-separated files and glob patterns; TensorFlow is loaded for remote ones alone."""
+"""Comma-separated files and glob patterns; only remote ones load TensorFlow."""
 
 import glob
 import os
@@ -10,7 +10,7 @@ from electra_tf.util.paths import as_path, is_remote
 def split_patterns(patterns: str) -> list[str]:
     """Returns comma-separated patterns, without the empty ones and the spaces around them.
 
-    A comma in the name of a folder or file that exists does not separate.
+    A comma in the name of an existing folder or file does not separate.
     """
     pieces = patterns.split(",")
     found = []
@@ -22,20 +22,20 @@ def split_patterns(patterns: str) -> list[str]:
 
 
 def pattern_of_files(pattern: str) -> str:
-    """Returns a pattern in which the name of a folder or file that exists means itself.
+    """Returns a pattern in which the name of an existing folder or file is taken literally.
 
-    So the files of `data[1]/**/*` are those below `data[1]`, if there is such a folder. Of a
-    remote pattern, this is the folder of the files.
+    For example, `data[1]/**/*` matches the files below `data[1]`, if that folder exists. In a
+    remote pattern, only the folder of the files is looked up.
 
     Raises:
-        OSError: a remote file system cannot tell.
+        OSError: a remote file system cannot be read.
     """
     if not glob.has_magic(pattern):
         return pattern
     if is_remote(pattern):
         folder, _, name = pattern.rpartition("/")
-        means_itself = glob.has_magic(folder) and as_path(folder).is_dir()
-        return f"{glob.escape(folder)}/{name}" if means_itself else pattern
+        is_literal = glob.has_magic(folder) and as_path(folder).is_dir()
+        return f"{glob.escape(folder)}/{name}" if is_literal else pattern
     if os.path.exists(pattern):
         return glob.escape(pattern)
     parts = pathlib.PurePath(pattern).parts
@@ -47,7 +47,7 @@ def pattern_of_files(pattern: str) -> str:
 
 
 def _exists(pieces: list[str]) -> bool:
-    """Whether pieces of a list are one path: of a file, or of files in a folder."""
+    """Whether pieces of a list are one path, of a file or of files in an existing folder."""
     pattern = ",".join(pieces).strip()
     folder, name = os.path.split(pattern)
     if "," in name:

@@ -18,7 +18,7 @@ from electra_tf.util.paths import as_path
 from electra_tf.util.temporaries import temporary_path
 from electra_tf.util.text_checks import ONLY_CARRIAGE_RETURNS, not_text
 
-# What network and FUSE file systems without such a call answer.
+# Errors of network and FUSE file systems that cannot flush folders.
 _CANNOT_FLUSH_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
 _OPEN_FILE = re.compile(
     r"/dev/std(?P<stream>out|err)|(/dev|/proc/self)/fd/(?P<number>[1-9]\d{0,5})"
@@ -28,17 +28,17 @@ _OPEN_FILE = re.compile(
 def write_atomically(path: str | os.PathLike, content: str | bytes) -> None:
     """Writes text (UTF-8) or bytes to a temporary file and renames it to `path`.
 
-    The content is on the disk before it has the name. On an error, nothing is left. Devices
-    and pipes, such as /dev/null and /dev/stdout, are written to and stay what they are.
+    The content is flushed to disk before the rename. On an error, no file is left. Devices and
+    pipes, such as /dev/null and /dev/stdout, are written to directly.
     """
     write_in_order({os.fspath(path): content})
 
 
 def write_in_order(contents: Mapping[str, str | bytes]) -> None:
-    """Writes files as `write_atomically` does, and names them in their order.
+    """Writes files like `write_atomically`, and renames them in the given order.
 
-    All are on the disk before the first has its name: a full disk leaves the old ones. Of two
-    programs that write the same files at once, both files are those of the last one.
+    All are flushed to disk before the first is renamed, so a full disk leaves the old ones. If
+    two programs write the same files at once, all files are those of the last one.
 
     Args:
         contents: text (UTF-8) or bytes by path.
@@ -57,12 +57,12 @@ def write_in_order(contents: Mapping[str, str | bytes]) -> None:
     try:
         for path, content in encoded.items():
             make_folders(os.path.dirname(path))
-            with _creating(path), _naming(path), open(temporaries[path], "wb") as file:
+            with _creating(path), _adding_path(path), open(temporaries[path], "wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
         folders = {os.path.dirname(path) or "." for path in encoded}
-        with _naming_alone(folders if len(encoded) > 1 else ()):
+        with _locking(folders if len(encoded) > 1 else ()):
             for path, temporary in temporaries.items():
                 os.replace(temporary, path)
                 flush_folder(os.path.dirname(path) or ".")
@@ -91,10 +91,10 @@ def _descriptor(path: str) -> int | None:
 
 
 @contextlib.contextmanager
-def _naming_alone(folders: Collection[str]) -> Iterator[None]:
+def _locking(folders: Collection[str]) -> Iterator[None]:
     """Locks folders against other programs that use `write_in_order`.
 
-    File systems without locks on folders, such as NFS, do not stop them.
+    This has no effect on file systems without locks on folders, such as NFS.
     """
     with contextlib.ExitStack() as stack:
         for folder in sorted(folders):
@@ -106,7 +106,7 @@ def _naming_alone(folders: Collection[str]) -> Iterator[None]:
 
 
 def make_folders(path: str | os.PathLike) -> None:
-    """Makes a folder and those above it that are missing; their names are on the disk."""
+    """Makes a folder and missing ones above it, and flushes their names to disk."""
     path = os.path.abspath(path or ".")
     missing = []
     while not os.path.isdir(path):
@@ -125,7 +125,7 @@ def make_folders(path: str | os.PathLike) -> None:
 
 @contextlib.contextmanager
 def _creating(path: str) -> Iterator[None]:
-    """Names the cause where a file system, such as /proc, has no place for new files."""
+    """Explains the error of a file system without new files, such as /proc."""
     try:
         yield
     except FileNotFoundError as error:
@@ -134,7 +134,7 @@ def _creating(path: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _naming(path: str) -> Iterator[None]:
+def _adding_path(path: str) -> Iterator[None]:
     """Adds the path to errors that lack it, such as that of a full disk."""
     try:
         yield
@@ -145,13 +145,13 @@ def _naming(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def whole_folder(path: str | os.PathLike) -> Iterator[str]:
-    """Yields the path of a folder to make beside `path`; its files then move to `path`.
+    """Yields the path of a temporary folder to make beside `path`; its files move to `path`.
 
-    A new or empty folder appears at once, when all of it is on the disk. On an error, nothing
-    is written to `path`, which may be a link to a folder.
+    A new or empty folder appears at once, after all of it has been flushed to disk. On an
+    error, nothing is written to `path`, which may be a link to a folder.
 
-    The folder is made inside of `path` if that is a mounted disk, or in a folder that cannot be
-    written: files then appear one by one.
+    The temporary folder is inside `path` if that is a mounted disk or its parent is not
+    writable; files then appear one by one.
     """
     path = os.path.realpath(path)
     folder, name = os.path.split(path)
@@ -178,9 +178,9 @@ def whole_folder(path: str | os.PathLike) -> Iterator[str]:
 
 
 def check_not_empty(path: str | None, flag: str) -> None:
-    """Raises UserError for an empty path, such as of a shell variable that is not set.
+    """Raises UserError for an empty path, such as that of an unset shell variable.
 
-    Python takes it for the current folder; None is not given.
+    Python takes it for the current folder. None means that the flag is not given.
     """
     if path == "":
         raise UserError(f"{flag} is empty: pass a path")
@@ -217,7 +217,7 @@ def flush_tree(path: str | os.PathLike) -> None:
 
 
 def flush_folder(path: str) -> None:
-    """Waits until the names in a folder are on the disk, where the file system can tell."""
+    """Waits until the names in a folder are on the disk, if the file system supports it."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -267,7 +267,7 @@ def read_given_lines(path: str | os.PathLike, flag: str) -> list[str]:
 def check_not_input(
     output: str | os.PathLike, flag: str, inputs: Mapping[str, str | os.PathLike | None]
 ) -> None:
-    """Raises UserError if a file to write is one that is read.
+    """Raises UserError if an output file is one of the inputs.
 
     Args:
         output: the file to write.
@@ -275,7 +275,7 @@ def check_not_input(
         inputs: files that are read, by their flags; None where there is none.
     """
     for name, path in inputs.items():
-        # Remote paths are no PathLike.
+        # Remote paths are not PathLike.
         if path is not None and os.path.realpath(str(path)) == os.path.realpath(str(output)):
             raise UserError(
                 f"{flag}={output} is the file that {name} reads, and would be overwritten: "
@@ -339,7 +339,7 @@ def read_given_text(path: str, source: str) -> str:
 
 
 def remove_files(*paths: str | os.PathLike) -> None:
-    """Removes files, as far as they are there."""
+    """Removes files; missing ones are ignored."""
     for path in paths:
         pathlib.Path(path).unlink(missing_ok=True)
 
@@ -362,10 +362,10 @@ def read_json(path: str | os.PathLike) -> dict[str, Any]:
 
 
 def read_object(path: str, name: str) -> dict[str, Any]:
-    """Returns the object `name` in the object in a JSON file; empty if there is none, or null.
+    """Returns the object `name` of a JSON file; empty if it is missing or null.
 
     Raises:
-        UserError: the file is not valid, or the value is something else.
+        UserError: the file is not valid, or the value is not an object.
     """
     value = read_json(path).get(name)
     if value is None:
@@ -376,7 +376,7 @@ def read_object(path: str, name: str) -> dict[str, Any]:
 
 
 def read_switch(values: Mapping[str, Any], name: str, default: bool, path: str) -> bool:
-    """Returns a boolean of a JSON object; the default if there is none, or null.
+    """Returns a boolean of a JSON object; the default if it is missing or null.
 
     Raises:
         UserError: the value is not a boolean; the message names `path`, the file.
@@ -407,7 +407,7 @@ def check_model_name(name: str) -> None:
 
 
 def check_plain_name(name: object, kind: str, source: str) -> None:
-    """Raises UserError unless a name in a file can be part of a path without leading elsewhere.
+    """Raises UserError unless a name in a file can safely be one component of a path.
 
     Args:
         name: the name.

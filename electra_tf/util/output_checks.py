@@ -1,4 +1,4 @@
-"""Checks that outputs can be written, before the work whose results they get."""
+"""Checks that outputs can be written, before any work is done."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import is_stream
 
-# Files that a model or records consist of, and names that they share with other files.
+# Files of models and records by name, and names that only belong to them beside such files.
 _OF_MODELS_AND_RECORDS = re.compile(
     r"electra_tf\.json|run_info\.json|train_log\.jsonl"
     r"|.+\.tokenizer\.json|.+\.(index|manifest\.json|data-\d{5}-of-\d{5}|safetensors)"
@@ -18,9 +18,7 @@ _BESIDE_THEM = ("best.json", "checkpoint", "config.json", "vocab.txt")
 
 
 def check_output_file(path: str | os.PathLike, flag: str) -> None:
-    """Raises UserError if a file cannot be written, before the work whose result it gets.
-
-    Nor may it be part of a model or of records, which would be lost.
+    """Raises UserError if a file cannot be written, or would replace one of a model or records.
 
     Args:
         path: the file; it and folders above it need not exist.
@@ -43,13 +41,13 @@ def _is_of_model_or_records(path: str | os.PathLike) -> bool:
     folder, name = os.path.split(os.path.realpath(path))
     if name not in _BESIDE_THEM:
         return _OF_MODELS_AND_RECORDS.fullmatch(name) is not None
-    # Vocabularies without a model have descriptions, too, and may be built again.
+    # Vocabularies have descriptions without a model, too, and may be built again.
     beside = [each for each in os.listdir(folder) if not each.endswith(".tokenizer.json")]
     return any(map(_OF_MODELS_AND_RECORDS.fullmatch, beside))
 
 
 def check_distinct(outputs: Mapping[str, str | os.PathLike | None]) -> None:
-    """Raises UserError if two flags name the same file to write, of which one would be lost.
+    """Raises UserError if two flags name the same output file.
 
     Args:
         outputs: files by flag; None is not written. Devices, such as /dev/null, may be shared.

@@ -35,7 +35,7 @@ def as_path(path: object) -> "AnyPath":
 
 
 def convert_paths(config: Any, *names: str) -> None:
-    """Makes fields of a frozen dataclass paths, which may be given as strings; None stays."""
+    """Converts fields of a frozen dataclass from strings to paths; None stays None."""
     for name in names:
         if (value := getattr(config, name)) is not None:
             object.__setattr__(config, name, as_path(value))
@@ -47,11 +47,11 @@ def given_path(path: str) -> "AnyPath":
 
 
 def with_home(value: Any) -> Any:
-    """Returns the value of an option with each `~/` that begins a path as the home folder.
+    """Returns the value of an option with each `~/` at the start of a path expanded.
 
     Args:
-        value: a string, of which commas may divide several paths, a list or an object of such
-            ones, or anything else, which is returned as it is.
+        value: a string of one path, or of several separated by commas; a list or an object of
+            such strings; anything else is returned unchanged.
 
     Raises:
         UserError: the home folder is unknown, such as in a container whose user has no name.
@@ -81,7 +81,7 @@ def open_binary(path: object) -> BinaryIO:
 
 @functools.total_ordering
 class RemotePath:
-    """The part of `pathlib.Path` that programs use of remote files.
+    """The methods of `pathlib.Path` that are used here, for remote files.
 
     All methods raise OSError, as those of `pathlib.Path` do.
     """
@@ -155,7 +155,7 @@ class RemotePath:
     def glob(self, pattern: str) -> Iterator["RemotePath"]:
         """Returns the paths in this folder that match, except hidden ones.
 
-        `*` does not match `/`; the characters of the folder's path mean themselves.
+        `*` does not match `/`; the folder's path is taken literally.
         """
         with _as_os_errors(self):
             found = sorted(_gfile().glob(f"{glob.escape(self._uri)}/{pattern}"))
@@ -266,7 +266,7 @@ class _RemoteFile(io.RawIOBase):
 
 
 def _gfile():
-    # Paths are also checked where TensorFlow is not loaded, which takes seconds.
+    # Imported here, because it takes seconds and most paths are local.
     import tensorflow as tf
 
     return tf.io.gfile

@@ -20,14 +20,14 @@ def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_seal(content: Mapping[str, Any], path: str | os.PathLike) -> dict[str, Any]:
-    """Returns what `sealed` was given.
+    """Returns the content that was passed to `sealed`, after comparing its checksum.
 
     Args:
         content: object in a JSON file, with a checksum or without.
         path: the file, for the error.
 
     Raises:
-        UserError: the checksum is that of another content.
+        UserError: the checksum does not match.
     """
     rest = {name: value for name, value in content.items() if name != SEAL}
     if SEAL in content and content[SEAL] != _digest(rest):

@@ -14,7 +14,7 @@ import shutil
 import socket
 import time
 
-# Longest time that writing a file or folder is taken to need, in seconds.
+# Maximum time that writing a file or folder is assumed to take.
 _MAX_SECONDS = 24 * 3600
 
 
@@ -41,10 +41,10 @@ def temporary_path(path: str | os.PathLike) -> str:
 
 
 def remove_folder(path: str | os.PathLike) -> None:
-    """Removes a folder, if there is one; of a link, what is in the folder that it leads to.
+    """Removes a folder if it exists; of a link, the content of the folder that it points to.
 
-    The folder loses its name first: a program that is killed meanwhile does not leave a part of
-    it under that name.
+    The folder is renamed first, so that a killed program does not leave a part of it under its
+    name.
 
     Raises:
         OSError: it cannot be removed.
@@ -74,7 +74,7 @@ def _empty(folder: str) -> None:
 
 @functools.cache
 def _machine() -> str:
-    """Returns a short name of this machine: another one has other processes."""
+    """Returns a short name of this machine, on which process ids are valid."""
     return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 
 

@@ -1,4 +1,4 @@
-"""Imports TensorFlow without its start-up messages, and without what nothing here uses."""
+"""Imports TensorFlow without its start-up messages, and without packages not used here."""
 
 import contextlib
 import gc
@@ -36,7 +36,7 @@ def suppress_native_stderr() -> Iterator[None]:
 
 @contextlib.contextmanager
 def hiding(modules: tuple[str, ...]) -> Iterator[None]:
-    """Lets imports of these modules fail as if they were not installed, unless they are loaded.
+    """Makes imports of these modules fail as if they were not installed, if not yet loaded.
 
     They can be imported again afterwards.
     """

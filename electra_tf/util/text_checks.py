@@ -1,4 +1,4 @@
-"""Recognizes files that are not the UTF-8 text that their names say."""
+"""Recognizes files that are not UTF-8 text, despite their names."""
 
 import codecs
 import re
@@ -30,7 +30,7 @@ _OTHER_FORMATS = {
     b"%PDF-": "is a PDF (pdftotext converts it)",
     b"PAR1": "is a Parquet file (.parquet belongs at the end of its name)",
 }
-# Text in another encoding has hardly a byte sequence that is UTF-8, apart from ASCII.
+# Apart from ASCII, hardly any byte sequence of text in another encoding is valid UTF-8.
 _MAX_INVALID_SHARE = 0.1
 _FEW_INVALID = 16
 # Old Macs and some spreadsheets write such files.
@@ -47,9 +47,9 @@ _MAX_CONTROL_SHARE = 0.1
 
 
 def not_text(head: bytes) -> str | None:
-    """Returns what a file is that is not UTF-8 text, and what converts it; else None.
+    """Describes a file that is not UTF-8 text, and how to convert it; None for text.
 
-    Invalid bytes within text are not looked for.
+    Does not look for invalid bytes within text.
 
     Args:
         head: the first `HEAD_BYTES` bytes of the file, or more.
@@ -75,9 +75,9 @@ def not_text(head: bytes) -> str | None:
 
 
 def other_encoding(head: bytes) -> str | None:
-    """Returns that a file is in another encoding than UTF-8, and what converts it; else None.
+    """Describes a file in an encoding other than UTF-8, and how to convert it; else None.
 
-    A few invalid bytes, and those of languages that are mostly ASCII, are damage to repair.
+    A small share of invalid bytes, also if the text is mostly ASCII, is damage to repair.
 
     Args:
         head: the first `HEAD_BYTES` bytes of the file, or more.
