@@ -5,8 +5,8 @@ where NVIDIA prints a rate with sparsity, half of it. From the data sheets of th
 centre's GPUs and, for GeForce, from the appendices of the white papers of GA102 and AD102.
 """
 
-# Names as the driver gives them, to TFLOPS. One name has one clock: variants of a name
-# (laptops, other boards) are not taken for it.
+# TFLOPS by the driver's name of the GPU. Names must match exactly, because variants (laptops,
+# other boards) have other clocks.
 BFLOAT16_TFLOPS = {
     "NVIDIA A10": 125.0,
     "NVIDIA A30": 165.0,
