@@ -77,7 +77,7 @@ class MaskingStrategy(abc.ABC):
 
     Attributes:
         Hparams: frozen dataclass of the strategy's hyperparameters (`--masking_hparams`).
-        is_uniform: whether each token is masked at the same rate, whatever and wherever it is.
+        is_uniform: whether the masking rate of a token depends neither on it nor its position.
         needs_counts: whether the tokens of the records must be counted.
         learns: whether it is trained on the losses of a masked language model.
     """
@@ -142,7 +142,7 @@ def token_statistics(
 
     Args:
         config: configuration of the run.
-        vocabulary: that of the run.
+        vocabulary: vocabulary of the run.
         counts: occurrences of each token in the records, int64 [vocab]; None if not needed.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Masks a batch: how many tokens, which ones, and what stands in their place.
+"""Masks a batch: how many tokens, which ones, and what replaces them.
 
 The paper's section 2. A strategy orders the positions (`electra_tf.masking.base`); this
 module takes the first ones, writes [MASK], and restores the original tokens.
@@ -84,7 +84,7 @@ def mask(
     wanted = num_to_predict(inputs.input_mask, mask_prob, slots)
     if with_replacement:
         noise = randomness.uniform(position_key, slot_counters)
-        positions, wanted = _drawn_with_replacement(candidates, wanted, noise)
+        positions, wanted = _draw_with_replacement(candidates, wanted, noise)
     else:
         order = strategy.order(inputs.input_ids, candidates, position_key, first_example)
         name = f"{type(strategy).__name__}.order"
@@ -99,7 +99,7 @@ def mask(
     ids = gather_positions(inputs.input_ids, positions) * used
 
     replace = randomness.uniform(token_key, slot_counters) < MASK_TOKEN_PROB
-    # Position 0, where the others go, is never written.
+    # Positions that keep their token become 0, which is never written.
     mask_positions = tf.where(replace, positions, 0)
     masked, _ = scatter_update(
         inputs.input_ids, tf.fill(tf.shape(positions), special.mask), mask_positions
@@ -147,7 +147,7 @@ def _first_in_order(
     return tf.math.top_k(priority, slots).indices, wanted
 
 
-def _drawn_with_replacement(
+def _draw_with_replacement(
     candidates: tf.Tensor, wanted: tf.Tensor, noise: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Draws candidates uniformly and independently, as the authors' code does.

@@ -8,9 +8,9 @@ from electra_tf.masking.base import MaskingOrder
 def choose_whole_units(
     order: MaskingOrder, candidates: tf.Tensor, wanted: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Chooses units to mask: each in turn that still fits, as in BERT's data generation.
+    """Chooses units to mask, in order, skipping those that no longer fit.
 
-    Exception: if none fits, the first unit is masked in part.
+    This is the rule of BERT's data generation. If no unit fits, the first is masked in part.
 
     Args:
         order: masking order, with units.
@@ -33,12 +33,12 @@ def choose_whole_units(
     sizes, following = tf.gather(sizes, unit), tf.gather(last, unit) - in_order
 
     def fits(left: tf.Tensor) -> tf.Tensor:
-        """Returns which positions of the units that are left belong to one that fits."""
+        """Returns which positions of the remaining units belong to one that fits."""
         end = tf.cumsum(tf.cast(left, tf.int32), axis=-1) + following
         return left & (end <= wanted[:, None])
 
     def without_larger(left: tf.Tensor) -> tf.Tensor:
-        """Removes the units for which the ones before them leave no room."""
+        """Removes the units that do not fit after the fitting ones."""
         fitting = fits(left)
         room = wanted - tf.reduce_sum(tf.cast(fitting, tf.int32), axis=-1)
         return fitting | (left & (sizes <= room[:, None]))

@@ -1,7 +1,7 @@
 """Segments text of languages that are written without spaces, by a list of words.
 
-Forward maximum matching: from left to right, the longest word of the list that begins here is a
-word. Its tokens are masked as a whole, as the words of Chinese BERT-wwm are (Cui et al. 2019).
+Forward maximum matching: from left to right, the longest listed word that begins at a position
+is taken. Its tokens are masked as a whole, like words in Chinese BERT-wwm (Cui et al. 2019).
 """
 
 import hashlib
@@ -28,12 +28,12 @@ _FREQUENCY = re.compile(r"\s+\d+(?:\s+\w+)?$")
 
 
 class _Level(NamedTuple):
-    """Beginnings of words of the same number of tokens.
+    """Prefixes of words, all of the same number of tokens.
 
     Attributes:
-        keys: int64, sorted: index of the beginning that is a token shorter, times the
-            vocabulary size, plus the last token.
-        is_word: bool, whether the beginning is a word.
+        keys: int64, sorted: index of the prefix without its last token, times the vocabulary
+            size, plus that token.
+        is_word: bool, whether the prefix is a word.
     """
 
     keys: np.ndarray
@@ -44,7 +44,7 @@ class WordTrie:
     """A set of words, each a sequence of token ids.
 
     Args:
-        words: of two tokens or more each.
+        words: words, of two or more tokens each; shorter ones are ignored.
         vocab_size: upper bound of the ids.
     """
 
@@ -53,13 +53,13 @@ class WordTrie:
         wanted = {tuple(word) for word in words if len(word) > 1}
         self.num_words = len(wanted)
         self._levels: list[_Level] = []
-        # The beginning of one token is the token itself.
-        beginnings = {(i,): i for i in {word[0] for word in wanted}}
+        # The index of a prefix of one token is the token itself.
+        prefixes = {(i,): i for i in {word[0] for word in wanted}}
         for length in range(2, max(map(len, wanted), default=1) + 1):
             longer = {word[:length] for word in wanted if len(word) >= length}
-            by_key = {beginnings[each[:-1]] * vocab_size + each[-1]: each for each in longer}
+            by_key = {prefixes[each[:-1]] * vocab_size + each[-1]: each for each in longer}
             keys = sorted(by_key)
-            beginnings = {by_key[key]: i for i, key in enumerate(keys)}
+            prefixes = {by_key[key]: i for i, key in enumerate(keys)}
             is_word = np.array([by_key[key] in wanted for key in keys])
             self._levels.append(_Level(np.array(keys, np.int64), is_word))
 
@@ -130,7 +130,7 @@ def load_word_list(
     Args:
         source: a file with a word per line, perhaps followed by its frequency and part of
             speech, as in jieba's dictionaries; or "jieba" for that of the package.
-        vocabulary: that of the model.
+        vocabulary: vocabulary of the model.
         do_lower_case, strip_accents: as the records were tokenized.
 
     Raises:
