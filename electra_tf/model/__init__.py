@@ -2,7 +2,7 @@
 
 An `encoder` consists of `embeddings` and `layers`, which have the weights; what they compute is
 in `layer_functions`, whose functions `kernels` and `compilation` compile. `randomness` has all
-random numbers, `batch_types` what the parts of a model pass on to each other.
+random numbers, `batch_types` the inputs and outputs of the parts of a model.
 
 Imports `electra_tf.config` and the layers below.
 """

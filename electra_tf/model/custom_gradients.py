@@ -45,7 +45,7 @@ def _keep_in_graph(op: tf.Operation) -> None:
         if not hasattr(graph, _KEPT):
             setattr(graph, _KEPT, [])
         getattr(graph, _KEPT).append(function)
-        # Those around it may copy it, such as the branch of a condition.
+        # Outer graphs may copy the operation, as that of a branch of a condition.
         outer = getattr(graph, "outer_graph", None)
         graph = outer if isinstance(outer, func_graph.FuncGraph) else None
 

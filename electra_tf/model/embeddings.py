@@ -71,7 +71,7 @@ class DisentangledEmbeddings(keras.layers.Layer):
     """Gradient-disentangled embedding sharing (He et al. 2021, "DeBERTaV3", section 3.3).
 
     Each table is stop_gradient(base table) + difference; differences are initialized to
-    zero. So only the other model updates the shared tables. LayerNorm is not shared.
+    zero, so only the other model updates the shared tables. LayerNorm is not shared.
 
     Args:
         config: shape of the encoder, with the embedding size of `base`.

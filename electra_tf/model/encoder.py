@@ -148,9 +148,9 @@ class Encoder(keras.layers.Layer):
             `EncoderOutput` in the compute dtype.
 
         Raises:
-            ValueError: ids are no integers; `input_ids` is not a matrix, or longer than the
-                position embeddings; another input is not for as many tokens; `input_ids` is
-                ragged; or `dropout_key` is no key.
+            ValueError: ids are not integers; `input_ids` is not a matrix, or longer than the
+                position embeddings; another input has a different number of tokens;
+                `input_ids` is ragged; or `dropout_key` is not a key.
         """
         _check_key(dropout_key)
         if isinstance(input_ids, tf.RaggedTensor):
@@ -203,7 +203,7 @@ class Encoder(keras.layers.Layer):
 
 
 def _check_key(key: tf.Tensor | None) -> None:
-    """Raises ValueError for a seed, or another tensor that is no key of a random stream."""
+    """Raises ValueError for a seed, or another tensor that is not a key of a random stream."""
     if key is not None and (not tf.is_tensor(key) or key.dtype != tf.uint32):
         raise ValueError(
             f"dropout_key must be a key from electra_tf.model.randomness.make_key, not {key!r}"
@@ -223,9 +223,9 @@ def _check_integers(ids: tf.Tensor, name: str) -> None:
 def _check_tokens(
     input_ids: tf.Tensor, given: tf.Tensor, name: str, *, ranks: Sequence[int]
 ) -> None:
-    """Raises ValueError if a shape, as far as it is known, is not for the tokens of a row.
+    """Raises ValueError if a shape, as far as it is known, does not match `input_ids`.
 
-    It could be broadcast, so that padding is attended to.
+    It could be broadcast, so that padding would be attended to.
     """
     ids = tf.TensorShape(input_ids.shape)
     shape = tf.TensorShape(() if given is None else given.shape)
@@ -233,8 +233,8 @@ def _check_tokens(
         return
     if shape.rank not in ranks or not shape[-1:].is_compatible_with(ids[-1:]):
         raise ValueError(
-            f"{name} must be [batch, seq] as input_ids, which is of shape {ids}, not of shape "
-            f"{shape}"
+            f"{name} must be [batch, seq] like input_ids, which is of shape {ids}, not of "
+            f"shape {shape}"
         )
 
 
@@ -244,7 +244,7 @@ def _attention_mask(input_mask: tf.Tensor, direction: str) -> tf.Tensor:
     if direction == BIDIRECTIONAL:
         return mask
     positions = tf.range(tf.shape(input_mask)[1])
-    # LiteRT has no new axis in a slice.
+    # LiteRT does not support new axes in slices.
     query, key = tf.expand_dims(positions, 1), tf.expand_dims(positions, 0)
     visible = key <= query if direction == LEFT_TO_RIGHT else key >= query
     by_query = mask if mask.shape.rank == 3 else tf.expand_dims(mask, 1)

@@ -67,7 +67,8 @@ def transformer_layer(
         x, input_mask, dropout_keys, positions: as of `TransformerLayer.call`.
         weights: the weights.
         config: shape of the encoder, which has the dropout rates.
-        bounds: of the slice of positions to compute the output at; None if there is none.
+        bounds: arguments of the slice of positions to compute the output at; None for
+            `positions`.
     """
     probs_key, attention_output_key, output_key = _keys(dropout_keys, 3)
     has_dropout = dropout_keys is not None
@@ -146,10 +147,10 @@ def attention(
         input_mask: as of `attention_softmax`.
         dropout_key: uint32 [2], of the dropout of probabilities.
         rate: dropout rate.
-        for_inference: there is no dropout, and speed without gradients counts.
+        for_inference: whether there is no dropout, and no gradient is needed.
     """
     if is_compiled_as_a_whole():
-        return _attention_as_a_whole(query, key, value, input_mask, dropout_key, rate=rate)
+        return _attention_saving_probs(query, key, value, input_mask, dropout_key, rate=rate)
     scores = tf.matmul(query, key, transpose_b=True)  # (batch, heads, seq, seq)
     is_padding_mask = input_mask.shape.rank == 2
     if for_inference and is_padding_mask and is_fusing() and has_onednn():
@@ -159,7 +160,7 @@ def attention(
     return tf.matmul(probs, value)
 
 
-def _attention_as_a_whole(
+def _attention_saving_probs(
     query: tf.Tensor,
     key: tf.Tensor,
     value: tf.Tensor,
@@ -168,7 +169,7 @@ def _attention_as_a_whole(
     *,
     rate: float,
 ) -> tf.Tensor:
-    """As `attention`, with a gradient that has no softmax and draws no dropout again.
+    """Computes `attention` with a gradient that recomputes neither softmax nor dropout.
 
     For it, one array [batch, heads, queries, keys] is kept: the probabilities, negative where
     dropout drops them. If P are the probabilities and dO is the gradient of the output O, that
@@ -178,7 +179,7 @@ def _attention_as_a_whole(
     @custom_gradient
     def attend(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor):
         scores = tf.matmul(query, key, transpose_b=True)
-        # Drawn when it is needed, not for all layers at once.
+        # Draws dropout when it is needed, not for all layers at once.
         scores, own_key = barrier(scores, dropout_key)
         signed = _signed_probs(scores, input_mask, own_key, rate=rate)
         context = tf.matmul(tf.nn.relu(signed), value)
@@ -244,8 +245,7 @@ def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     if not is_compiled():
         return _add_bias(x, bias)
 
-    # Behind the barrier of a fused function, XLA would first copy what it has padded a product
-    # with.
+    # With the barrier of a fused function, XLA would first copy a product that it has padded.
     function = _add_bias.__wrapped__ if has_kernels(x) else _add_bias
 
     # XLA would copy the gradient of `x`, and compute that of the bias slowly.
@@ -347,11 +347,11 @@ def attention_softmax(
 
 
 def onednn_softmax(scores: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
-    """Returns what `attention_softmax` does without dropout, by TensorFlow's operation.
+    """Computes `attention_softmax` without dropout, by TensorFlow's operation.
 
     oneDNN's softmax takes about half as long as XLA's, and is float32 inside. Without oneDNN
-    (`has_onednn`), the operation loses accuracy in bfloat16; so do rows that are masked as a
-    whole, which only fill up a batch.
+    (`has_onednn`), the operation loses accuracy in bfloat16; so do fully masked rows, which
+    only fill up a batch.
 
     Args:
         scores: [batch, heads, queries, keys].

@@ -27,7 +27,7 @@ _AUC_THRESHOLDS = np.array(
 )
 _AUC_EPSILON = 1e-6
 # Our AUC: a histogram of logits with bins of 1/256 between -16 and 16. Early in training,
-# logits differ by less than a tenth, and wide bins make ties of them.
+# logits differ by less than a tenth, and would be tied in wider bins.
 _LOGIT_LIMIT = 16.0
 _LOGIT_BINS = 8192
 AUC = "disc_auc"
@@ -104,8 +104,8 @@ def _auc(histograms: np.ndarray, *, smooth: bool) -> float:
 
     Args:
         histograms: [2, bins] of positives and negatives, by increasing score.
-        smooth: add the authors' epsilon, by which the area is near 1 without positives and 0
-            without negatives; otherwise, it is NaN.
+        smooth: add the authors' epsilon, so that the area is near 1 without positives and 0
+            without negatives; otherwise, it is NaN then.
     """
     # Counts above each threshold, from none to all.
     true, false = np.cumsum(histograms[:, ::-1], axis=1)
@@ -160,8 +160,8 @@ def discriminator_sums(fake: FakeData, disc: DiscriminatorOutput) -> MetricSums:
 class MetricAccumulator:
     """Sums of metrics over steps, in one float32 variable.
 
-    Names and shapes of the sums are known once a step has been traced. The variable exists
-    before: TensorFlow traces a function twice that creates variables.
+    Names and shapes of the sums are only known once a step has been traced. The variable is
+    created before that, since TensorFlow traces functions that create variables twice.
     """
 
     def __init__(self) -> None:

@@ -10,8 +10,8 @@ def require_positions(values: tf.Tensor, like: tf.Tensor, what: str) -> None:
     """Raises ValueError for values that would be broadcast over rows or positions.
 
     Args:
-        values: what should have a value for every position.
-        like: [batch, seq], of as many positions.
+        values: tensor that should have a value for every position.
+        like: [batch, seq], a tensor of the expected shape.
         what: what computes the values, for the error.
     """
     given, wanted = (tf.TensorShape(each.shape) for each in (values, like))

@@ -112,12 +112,12 @@ def dropout(x: tf.Tensor, rate: float, key: tf.Tensor) -> tf.Tensor:
 def keeps(x: tf.Tensor, rate: float, key: tf.Tensor) -> tf.Tensor:
     """Returns which elements of `x` the dropout of `key` keeps.
 
-    Dropout draws more numbers than all else, and compares them only, which their high bits
-    decide. So they come from half of the operations of `random_bits`: a Weyl sequence, then
+    Dropout draws most of the random numbers, and only compares them, which depends on their
+    high bits. So they take half of the operations of `random_bits`: a Weyl sequence, then
     `_mix` with the second half of the key in its middle, and without its last shift, which
     changes low bits.
     """
-    # A zero that TensorFlow does not know, so that counters are no constant (see `counters`).
+    # A zero that TensorFlow cannot fold, so that counters are not a constant (see `counters`).
     zero = tf.bitwise.bitwise_xor(key[0], key[0])
     shift, xor = tf.bitwise.right_shift, tf.bitwise.bitwise_xor
     bits = counters(tf.shape(x), zero) * _uint32(_GOLDEN) + key[0]

@@ -1,4 +1,4 @@
-"""The discriminator's scores by token: AUC within a token id, and sentences to look at.
+"""The discriminator's scores by token: AUC within a token id, and sentences to display.
 
 A discriminator that knows only how often each token is replaced already has a high AUC:
 generators write frequent tokens where rare ones were. The AUC within a token id compares
@@ -62,7 +62,7 @@ def shown_sentences(scores: TokenScores, count: int) -> ShownSentences:
 def score_keys(scores: TokenScores) -> tf.Tensor:
     """Returns int64 [batch * seq], keys that sort by token id, then logit; -1 without weight.
 
-    The keys hold id, logit and label without loss.
+    The keys hold id, logit and label exactly.
     """
     # Adding 0 turns -0 into 0. As integers, negative floats are in reverse order.
     bits = tf.bitcast(scores.logits + 0.0, tf.int32)
@@ -112,7 +112,7 @@ class WithinTokenAUC:
 def within_token_auc(keys: Iterable[np.ndarray]) -> float:
     """Returns the mean over token ids of the AUC among the tokens of each id.
 
-    Each id counts by its pairs of a replaced and an original token. So this is the probability
+    Each id is weighted by its pairs of a replaced and an original token, so this is the chance
     that, of two occurrences of the same token, the replaced one has the higher score; ties
     count half.
 

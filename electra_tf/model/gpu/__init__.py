@@ -1,1 +1,1 @@
-"""Kernels that Triton compiles for NVIDIA GPUs, in steps that XLA compiles as a whole."""
+"""Triton kernels for NVIDIA GPUs, called in training steps that XLA compiles as a whole."""

@@ -1,8 +1,8 @@
 """Attention as one kernel forward and one backward.
 
-XLA computes attention by products, with scores and probabilities of all heads in the GPU's
-memory. The kernels keep them on the chip, and read and write the layout of the products around
-them.
+XLA computes attention as separate products, with the scores and probabilities of all heads in
+the GPU's memory. These kernels keep them on the chip. Their inputs and outputs have the layout
+of the products before and after.
 """
 
 import math
@@ -20,7 +20,7 @@ HEAD_SIZES = (16, 32, 64)
 
 
 def has_attention(qkv: tf.Tensor, input_mask: tf.Tensor, num_heads: int) -> bool:
-    """Whether `attention` computes this."""
+    """Returns whether `attention` supports these inputs."""
     if not has_kernels(qkv) or input_mask.shape.rank != 2:
         return False
     size = qkv.shape[-1] // (3 * num_heads)
@@ -65,7 +65,7 @@ def attention(
     }
 
     def launch(chosen: tiles.AttentionTiles, blocks: int) -> Launch:
-        # Along the only axis that has more than 65,535 programs.
+        # All on the first axis, the only one that allows more than 65,535 programs.
         programs = batch * num_heads * blocks
         return Launch((programs, 1, 1), chosen.num_warps, chosen.num_stages)
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla
 
-# Drivers of CUDA 12.5, with which TensorFlow is built, know it; later GPUs need later drivers.
+# The PTX version of CUDA 12.5, with which TensorFlow is built; later GPUs need later drivers.
 _PTX_VERSION, _LAST_CAPABILITY = 85, 99
 TRITON_TYPES = {
     tf.float32: "fp32",
@@ -34,9 +34,9 @@ class Launch(NamedTuple):
     """How a kernel is compiled and started.
 
     Attributes:
-        grid: programs along three axes.
-        num_warps: of 32 threads that share a program.
-        num_stages: iterations of a loop whose loads are in flight.
+        grid: number of programs along three axes.
+        num_warps: number of warps, of 32 threads, per program.
+        num_stages: number of iterations of a loop whose loads are in flight.
     """
 
     grid: tuple[int, int, int]
@@ -54,10 +54,10 @@ class Kernel(NamedTuple):
 
 @contextlib.contextmanager
 def gpu_kernels(capability: int | None) -> Iterator[None]:
-    """Traces what has a kernel as a call of it, for a GPU of this compute capability.
+    """Traces operations that have a kernel as calls of it, until the end of the `with`.
 
     Args:
-        capability: 10 times the compute capability, such as 90; None traces no calls.
+        capability: 10 times the GPU's compute capability, such as 90; None traces no calls.
     """
     token = _capability.set(capability)
     try:
@@ -67,11 +67,11 @@ def gpu_kernels(capability: int | None) -> Iterator[None]:
 
 
 def has_kernels(*tensors: tf.Tensor, dtype: tf.DType | None = None) -> bool:
-    """Whether kernels are wanted, and take these: of half precision and known shapes.
+    """Returns whether kernels are enabled and support tensors: half precision, known shapes.
 
     Args:
-        *tensors: what kernels read.
-        dtype: that of the results, if it is another than that of the tensors.
+        *tensors: inputs of a kernel.
+        dtype: dtype of its results, if different from that of the inputs.
     """
     return _capability.get() is not None and all(
         (dtype or x.dtype) in (tf.bfloat16, tf.float16) and x.shape.is_fully_defined()
@@ -90,12 +90,12 @@ def call_kernel(
     """Calls a kernel.
 
     Args:
-        module: of the kernel, in this package.
-        name: of the kernel.
+        module: module of the kernel, in this package.
+        name: name of the kernel.
         operands: its first arguments, by name and in order.
         results: its next arguments.
         constants: its last arguments.
-        launch: see there.
+        launch: how it is compiled and started.
 
     Returns:
         The results.

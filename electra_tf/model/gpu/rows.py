@@ -1,7 +1,7 @@
 """Functions of the rows of matrices, with one kernel forward and one backward.
 
-XLA stores the terms of the gradients of biases and of the scales of normalizations, and sums
-them in other kernels. These kernels sum while they compute.
+XLA stores the terms of the gradients of biases and of normalization scales, and sums them in
+separate kernels. These kernels sum them as they compute them.
 """
 
 import math

@@ -1,6 +1,6 @@
-"""How kernels divide their work, without TensorFlow.
+"""The tiles into which kernels divide their work; no TensorFlow is imported here.
 
-The tiles were the fastest of some, or nearly, on an H100 at hidden sizes of 256 and 768:
+They were the fastest of those tried, or nearly, on an H100 at hidden sizes of 256 and 768:
 `python -m benchmarks.gpu_kernels` times others.
 """
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 NORM_TILE_SIZE, NORM_WARPS = 2048, 4
 NORM_BACKWARD_TILE_SIZE, NORM_BACKWARD_WARPS, NORM_BACKWARD_STAGES = 512, 1, 4
-# Wide rows have fewer programs, since each writes sums as wide; with fewer rows than these,
-# sums would be a large part of what a program writes.
+# Each program writes sums as wide as a row. So wide rows have fewer programs, and a program has
+# a minimum number of rows: of fewer, sums would be a large part of what it writes.
 NORM_BACKWARD_PROGRAMS, NORM_BACKWARD_WIDE_PROGRAMS, NORM_BACKWARD_MIN_ROWS = 2112, 1056, 8
 GELU_TILE_SIZE, GELU_COLUMNS, GELU_WARPS = 1024, 128, 4
 GELU_BACKWARD_TILE_SIZE, GELU_BACKWARD_PROGRAMS = 2048, 4224
@@ -32,10 +32,10 @@ class RowTiles(NamedTuple):
     """Tiles of a matrix.
 
     Attributes:
-        rows, columns: of a tile; columns are a power of two.
-        steps: tiles that a program handles, one below the other.
-        programs: that share the rows.
-        blocks: that share the columns.
+        rows, columns: size of a tile; columns are a power of two.
+        steps: number of tiles per program, one below the other.
+        programs: number of programs that share the rows.
+        blocks: number of blocks that share the columns.
         num_warps, num_stages: as in `calls.Launch`.
     """
 
@@ -78,7 +78,7 @@ def attention_backward(length: int) -> AttentionTiles:
 
 
 def norm_forward(rows: int, width: int) -> RowTiles:
-    """Returns the tiles of normalizations, whose tiles are as wide as the rows."""
+    """Returns the tiles of normalizations, which are as wide as the rows."""
     columns = _next_power_of_two(width)
     tile_rows = max(1, NORM_TILE_SIZE // columns)
     return RowTiles(tile_rows, columns, 1, divide(rows, tile_rows), 1, NORM_WARPS)

@@ -3,11 +3,11 @@
 A program of a kernel handles one head of one row and a block of its positions: of queries
 forward, of keys and values backward. Where all queries are one block, one program handles all
 keys and values. The scores and probabilities of two blocks are in registers only (Dao et al.
-2022, "FlashAttention"; Dao 2023, "FlashAttention-2"). Where blocks divide the sequence, nothing
-is masked for its end.
+2022, "FlashAttention"; Dao 2023, "FlashAttention-2"). If blocks divide the sequence evenly, its
+end needs no mask.
 
 `qkv` [batch, SEQ, 3 * HEADS * SIZE] is a product without its `bias`, float32 of the last axis.
-Keys do without: their bias adds the same to all scores of a query. `mask` is float32 [batch,
+That of keys is left out: it adds the same to all scores of a query. `mask` is float32 [batch,
 SEQ], `key` the uint32 [2] of the dropout (`electra_tf.model.randomness`), `out` in the dtype of
 `qkv` [batch, SEQ, HEADS * SIZE], and `lse` float32 [batch, HEADS, SEQ] log2 of the sum of 2 to
 the power of the scores.
@@ -255,8 +255,8 @@ def attention_backward_short(
 ):
     """As `attention_backward`, with all queries in one block.
 
-    A block of keys and values has its gradients when all queries have been with it, so only
-    the gradient of the queries stays in registers from block to block.
+    Each block of keys and values meets all queries at once, so its gradients are complete, and
+    only the gradient of the queries stays in registers from block to block.
     """
     HIDDEN: tl.constexpr = HEADS * SIZE
     ROW: tl.constexpr = 3 * HIDDEN

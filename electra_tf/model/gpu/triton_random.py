@@ -12,7 +12,7 @@ def keeps(first, second, rows, columns, width, THRESHOLD: tl.constexpr):
 
     Args:
         first, second: uint32, the key.
-        rows, columns: uint32 of the elements, of shapes that broadcast to theirs.
+        rows, columns: uint32 indices of the elements; their shapes are broadcast.
         width: elements of a row.
         THRESHOLD: dropout rate times 2**32.
     """

@@ -31,7 +31,7 @@ def _normalized(
 
 @triton.jit
 def _standardized(x, inside, WIDTH: tl.constexpr, EPSILON: tl.constexpr):
-    """Returns the rows less their means, over their deviations, and 1 over the deviations."""
+    """Returns rows standardized to mean 0 and deviation 1, and 1 over their deviations."""
     x = tl.where(inside, x, 0.0)
     mean = tl.sum(x, 1) / WIDTH
     centered = tl.where(inside, x - mean[:, None], 0.0)
@@ -41,9 +41,9 @@ def _standardized(x, inside, WIDTH: tl.constexpr, EPSILON: tl.constexpr):
 
 @triton.jit
 def _norm_gradient(normalized, scale, g, WIDTH: tl.constexpr):
-    """Returns the gradient of what is normalized, with that of the normalized rows.
+    """Returns the gradient of a normalization's input from that of its normalized rows.
 
-    With the rows N, their scale s and the gradient G it is s * (G - mean(G) - N * mean(G * N))
+    For normalized rows N, scale s and gradient G, it is s * (G - mean(G) - N * mean(G * N))
     (Ba et al. 2016).
     """
     mean = tl.sum(g, 1) / WIDTH
@@ -242,7 +242,7 @@ def _normal(z):
     """Returns the standard normal distribution function of `z`, and exp(-z * z / 2).
 
     Abramowitz and Stegun 1964, 7.1.26, for 1 - erf(abs(z) / sqrt(2)), whose error is at most
-    1.5e-7. It takes the exponential that the density takes.
+    1.5e-7. It uses the same exponential as the density.
     """
     exponential = tl.math.exp2(z * z * -0.7213475204444817)
     t = 1.0 / (1.0 + 0.3275911 * 0.7071067811865476 * tl.abs(z))

@@ -1,8 +1,8 @@
 """Triton kernels of rows of vocabulary logits; `electra_tf.model.gpu.vocabulary` calls them.
 
 `logits` are [rows, WIDTH]; `targets`, `tokens`, `predictions` and `disallow` are int32 [rows],
-ids of tokens. A program handles a row, COLUMNS of it at a time, but for the gradient, which has
-a program for each block of columns of a row.
+ids of tokens. A program handles a row, COLUMNS of it at a time; for the gradient, one block of
+COLUMNS of a row.
 """
 
 import triton
@@ -47,7 +47,7 @@ def cross_entropy_forward(
         is_higher = x > highest
         places = tl.where(is_higher, columns, places)
         higher = tl.where(is_higher, x, highest)
-        # Differences of infinities would be NaN, which only that of a NaN shall be.
+        # The difference of two infinities would be NaN; only NaN logits should give NaN.
         total *= tl.where(highest == higher, 1.0, tl.math.exp2(highest - higher))
         total += tl.where(x == -float("inf"), 0.0, tl.math.exp2(x - higher))
         highest = higher
@@ -96,8 +96,8 @@ def sample_tokens(
 ):
     """Writes argmax(logits / temperature + Gumbel noise).
 
-    `key` is uint32 [2], `first_row` uint32 [1] the number of rows before, of which the counters
-    of the noise know, and `temperature` float32 [1].
+    `key` is uint32 [2], `first_row` uint32 [1] the number of preceding rows, at which the
+    counters of the noise start, and `temperature` float32 [1].
     """
     row = tl.program_id(0)
     logits += row.to(tl.int64) * WIDTH

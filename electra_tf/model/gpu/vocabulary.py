@@ -1,7 +1,7 @@
-"""Functions of vocabulary logits for which `calls.has_kernels`, with one kernel each.
+"""Functions of vocabulary logits, as one kernel each, for tensors of `calls.has_kernels`.
 
-XLA passes over the logits for the maximum, the sum, the most likely token and the noise, and
-several times again for gradients.
+XLA makes several passes over the logits: for the maximum, the sum, the most likely token and
+the noise, and again for gradients.
 """
 
 import math
@@ -74,10 +74,10 @@ def sample(
     Args:
         logits: [..., vocab].
         disallow: int32 of the other axes, tokens that are never sampled.
-        key: uint32 [2], of the noise.
+        key: uint32 [2], key of the noise.
         first_row: integer scalar, rows of logits on other replicas before the first.
         temperature: a number or a float32 scalar.
-        disallowed_logit: subtracted from those of `disallow`.
+        disallowed_logit: subtracted from the logits of `disallow`.
     """
     rows, width = _rows_and_width(logits)
     (tokens,) = call_kernel(
