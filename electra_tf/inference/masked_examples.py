@@ -45,11 +45,11 @@ class ExampleToken(NamedTuple):
 def load_masking(
     config: PretrainingConfig, vocabulary: Vocabulary, token_counts: model_builder.TokenCounter
 ) -> MaskingStrategy:
-    """Returns the masking strategy of a run, as trained so far if it is trained.
+    """Returns the masking strategy of a run, with its latest weights if it is trained.
 
     Args:
         config: configuration of the run.
-        vocabulary: that of the run.
+        vocabulary: vocabulary of the run.
         token_counts: counts the tokens of the records, for strategies that need it.
 
     Raises:
@@ -74,8 +74,8 @@ def masked_examples(
 
     Args:
         config: configuration of the run.
-        vocabulary: that of the run.
-        masking: from `load_masking`.
+        vocabulary: vocabulary of the run.
+        masking: result of `load_masking`.
         rows: `input_ids`, `input_mask` and `segment_ids`, int32 [length]; lengths may differ.
 
     Returns:
@@ -111,7 +111,7 @@ def _decode(
 
 
 def legend(*, color: bool) -> str:
-    """Returns what the marks of `render` mean."""
+    """Returns a legend for the marks of `render`."""
     marks = ("Red", "yellow") if color else (f"{MASK}(token)", "token(kept)")
     return f"{marks[0]}: masked, to be predicted; {marks[1]}: to be predicted, but not masked."
 

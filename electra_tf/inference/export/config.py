@@ -53,8 +53,8 @@ class ExportConfig:
         format: one of `FORMATS`.
         version: version number; None is the one after the highest.
         max_seq_length: maximum sequence length, in tokens; None is that of training.
-        precision: Keras dtype policy; None is that of training for a SavedModel, and float32
-            for the other formats, which have no other.
+        precision: Keras dtype policy; None is that of training for a SavedModel. The other
+            formats are always float32.
         top_k: predictions of a generator per [MASK].
 
     Raises:
@@ -138,7 +138,7 @@ def warn_of_assumed_length(
     is_assumed = config.max_seq_length is None and trained_positions(saved) is None
     if is_assumed and length < positions:
         warn_once(
-            f"{config.model_dir} was converted, and does not record on how many tokens it was "
-            f"trained: texts are truncated to {length} tokens, the default. Pass "
+            f"{config.model_dir} was converted, and does not record its sequence length in "
+            f"training: texts are truncated to {length} tokens, the default. Pass "
             f"--max_seq_length, of at most {positions}"
         )

@@ -51,7 +51,7 @@ def write_onnx(servable: Servable, directory: pathlib.Path, model_name: str) -> 
         )
     onnx.checker.check_model(model)  # tf2onnx skips what it cannot convert
     (directory / FLOAT32_FILE).write_bytes(model.SerializeToString())
-    with suppress_native_stderr():  # it advises to optimize the graph first: runtimes do
+    with suppress_native_stderr():  # it advises to optimize the graph first, as runtimes do
         quantization.quantize_dynamic(
             directory / FLOAT32_FILE,
             directory / INT8_FILE,

@@ -49,7 +49,7 @@ def fuse_layer_norms(graph: Any, nodes: list[Any]) -> list[Any]:
 
 
 def convert_erf(graph: Any, node: Any, name: str, arguments: Any) -> None:
-    """Divides again where erf is of a product with 1 / sqrt(2).
+    """Converts erf, with x * (1 / sqrt(2)) as x / sqrt(2).
 
     That is a part of the exact GELU, which ONNX Runtime fuses only with a division.
     """

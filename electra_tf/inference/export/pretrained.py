@@ -63,7 +63,7 @@ class DiscriminatorServable(_SingleText):
         if not model.has_discriminator:
             raise UserError(
                 f"This model was pre-trained with --objective={model.config.objective} and has "
-                f"no discriminator: {_others(model)}"
+                f"no discriminator: {_advise_others(model)}"
             )
         super().__init__(tokenizer, max_seq_length, model.electra)
         self._model = model
@@ -94,7 +94,7 @@ class GeneratorServable(_SingleText):
             raise UserError(
                 "This model was pre-trained with "
                 f"--generator_type={model.config.generator_type}, which cannot fill in masks: "
-                f"{_others(model)}"
+                f"{_advise_others(model)}"
             )
         super().__init__(tokenizer, max_seq_length, model.generator)
         self._model = model
@@ -163,8 +163,8 @@ class EmbeddingsServable(_SingleText):
         }
 
 
-def _others(model: PretrainingModel) -> str:
-    """Returns the advice for a model that lacks a component."""
+def _advise_others(model: PretrainingModel) -> str:
+    """Returns advice on what to export from a model that lacks a component."""
     parts = {DISCRIMINATOR: model.has_discriminator, GENERATOR: model.generator is not None}
     names = [*(name for name, is_there in parts.items() if is_there), EMBEDDINGS]
     return f"export --component={' or '.join(names)}"
@@ -196,7 +196,8 @@ def load_pretrained(
         if run.objective == ELECTRA_15:
             warn_once(
                 f"--objective={ELECTRA_15} has trained the discriminator on masked tokens "
-                "alone, most of which are replaced: it suspects too many tokens of a text"
+                "alone, most of which are replaced: it takes too many tokens of a text for "
+                "replaced"
             )
         servable = DiscriminatorServable(model, tokenizer, length)
     elif component == GENERATOR:

@@ -101,7 +101,7 @@ def _versions(export_dir: pathlib.Path) -> list[int]:
 
 
 def _warn_of_versions(export_dir: pathlib.Path, version: int) -> None:
-    """Warns of other versions in whose folder a new one is not what a server expects."""
+    """Warns if a server would not serve the new version, or cannot serve the others with it."""
     others = [each for each in _versions(export_dir) if each != version]
     if any(each > version for each in others):
         warn_once(
@@ -109,7 +109,7 @@ def _warn_of_versions(export_dir: pathlib.Path, version: int) -> None:
             f"the new version {version}"
         )
     is_saved_model = _is_saved_model(export_dir, version)
-    # Of other versions, an empty folder does not tell the format.
+    # The format of an empty folder is unknown.
     known = [each for each in others if _has_content(export_dir / str(each))]
     different = [each for each in known if _is_saved_model(export_dir, each) != is_saved_model]
     if different:
@@ -136,7 +136,7 @@ def new_version(export_dir: pathlib.Path, version: int) -> Iterator[pathlib.Path
 
     Raises:
         UserError: the version has been created meanwhile, or the disk is full.
-        OSError: a file cannot be written; it names the folder where Python names no file.
+        OSError: a file cannot be written; it names the file, or else the folder.
     """
     make_folders(export_dir)
     # Another process may be exporting the same version.
@@ -157,8 +157,8 @@ def new_version(export_dir: pathlib.Path, version: int) -> Iterator[pathlib.Path
         raise UserError(
             f"--export_dir={export_dir} cannot be written: {reason_of(error)}"
         ) from error
-    except OSError as error:  # that of a full disk has no name
-        if error.errno:  # others have a text alone, which a name would replace
+    except OSError as error:  # a full disk's names no file
+        if error.errno:  # without it, a file name would replace the message
             error.filename = error.filename or str(export_dir)
         raise
     finally:

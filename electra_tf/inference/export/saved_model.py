@@ -31,7 +31,7 @@ _BATCHING = """max_batch_size { value: 32 }
 batch_timeout_micros { value: 1000 }
 """
 _WORD = "warm "
-_WARM_LIST = 4  # texts of a list
+_WARM_LIST = 4  # texts per list
 
 
 class _ExportedModule(tf.Module):
@@ -73,7 +73,7 @@ def save_signatures(
 def _read_variables(function: ConcreteFunction) -> list[tf.Variable]:
     """Returns the variables of a graph in the order in which it reads them.
 
-    `function.variables` is in the order of a set, another one in each process.
+    `function.variables` is a set, whose order differs between processes.
     """
     order = {id(tensor): index for index, tensor in enumerate(function.captured_inputs)}
     return sorted(function.variables, key=lambda variable: order[id(variable.handle)])
@@ -90,10 +90,10 @@ def write_checksums(directory: pathlib.Path) -> None:
 
 
 def check_checksums(directory: pathlib.Path) -> None:
-    """Compares the files of a SavedModel with what was written; older exports are not checked.
+    """Compares the files of a SavedModel with their checksums; older exports have none.
 
     Raises:
-        UserError: a file is missing, or has another content.
+        UserError: a file is missing, or its content has changed.
     """
     path = directory / EXTRA_FOLDER / CHECKSUMS_FILE
     for name, expected in without_seal(read_json(str(path)), path).items():
@@ -151,14 +151,14 @@ def trace_signatures(servable: Servable) -> dict[str, ConcreteFunction]:
 
 
 def _assert_equal(sizes: Sequence[tf.Tensor], names: Iterable[str], what: str) -> None:
-    """Adds assertions on the inputs of a request, which would be broadcast."""
+    """Adds assertions that inputs of a request have equal sizes; others would be broadcast."""
     for size in sizes[1:]:
         message = f"{', '.join(names)} must have the same {what}"
         tf.debugging.assert_equal(size, sizes[0], message=message)
 
 
 def _assert_below(features: Mapping[str, tf.Tensor], name: str, limit: int) -> None:
-    """Adds assertions on the values of an input, of which others would give odd answers."""
+    """Adds assertions that the values of an input are valid; others would give odd answers."""
     message = f"{name} must be from 0 to {limit - 1}"
     tf.debugging.assert_non_negative(features[name], message=message)
     tf.debugging.assert_less(features[name], limit, message=message)

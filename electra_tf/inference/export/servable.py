@@ -51,7 +51,7 @@ class Servable(abc.ABC):
     # Names of the texts of a request, and of those with a list of texts per row.
     text_names: tuple[str, ...] = ("text",)
     list_names: tuple[str, ...] = ()
-    # Set by what restores the weights.
+    # Set when the weights are restored.
     source: Source | None = None
 
     def __init__(self, tokenizer: Tokenizer, max_seq_length: int, encoder: Encoder) -> None:
@@ -103,7 +103,7 @@ class Servable(abc.ABC):
 
     @property
     def tokenizer_description(self) -> TokenizerDescription:
-        """What clients that tokenize themselves have to do."""
+        """Settings of the tokenizer, for clients that tokenize themselves."""
         return TokenizerDescription(
             vocab_sha256=self.vocabulary.sha256,
             do_lower_case=self.tokenizer.do_lower_case,
@@ -124,7 +124,7 @@ class ServableLoader(NamedTuple):
     """Loads servables from models of one kind.
 
     Attributes:
-        describes: whether the hyperparameters of a `config.json` are of such a model.
+        describes: returns whether the hyperparameters of a `config.json` match such a model.
         load: returns the servable, given the settings of the export, these hyperparameters
             with the paths of the model's folder, and a print function. Raises UserError if
             the model has no such component.
@@ -167,7 +167,7 @@ def write_description(
     }
     vocabulary = "".join(f"{token}\n" for token in servable.vocabulary.tokens).encode()
     (directory / VOCAB_FILE).write_bytes(vocabulary)
-    # That of the model may have fewer tokens than embeddings, or other line ends.
+    # The model's own file may have fewer tokens than embeddings, or other line ends.
     digest = hashlib.sha256(vocabulary).hexdigest()
     tokenizer = dataclasses.replace(servable.tokenizer_description, vocab_sha256=digest)
     tokenizer = {"tokenizer": tokenizer.to_dict()}

@@ -1,9 +1,9 @@
-"""StableHLO export, for jax and other compilers of machine learning.
+"""StableHLO export, for JAX and other machine-learning compilers.
 
-As with LiteRT, the model takes ids. StableHLO has static shapes, so there is a program for each
-of some shapes; rows are padded to the next length, and batches to the next size. The programs
-share the weights, which are arguments: a program without them is small, and the weights are on
-a device once.
+As with LiteRT, the model takes ids. StableHLO has static shapes, so there is one program for
+each of a few shapes; clients pad rows to the next length, and batches to the next size. The
+weights are arguments of the programs, which keeps them small and lets them share the weights on
+a device.
 """
 
 import pathlib
@@ -32,7 +32,7 @@ STABLEHLO_VERSION = "1.9.0"
 _ALIAS = re.compile(r"parameter_number = (\d+) : i64\}, output_index = array<i64: (\d+)>")
 # XLA's own operation, in front of the new value of a variable; the portable format has none.
 _COPY = re.compile(r"mhlo\.copy (%\S+) : (tensor<[^>]*>)")
-# The portable format has no error function: a call that XLA alone knows.
+# The portable format has no error function: this is a custom call, which only XLA knows.
 _ERF = re.compile(r"mhlo\.erf (%\S+) : (tensor<[^>]*>)")
 _CALL_OF_ERF = (
     r"stablehlo.custom_call @mhlo.erf(\1) {mhlo.attributes = {}, mhlo.version = 1 : i64}"
@@ -45,8 +45,8 @@ class LoweredFunction(NamedTuple):
 
     Attributes:
         code: portable artifact.
-        variables: what the program takes after the function's inputs, in order.
-        aliases: index of an output that is the new value of a variable, to the index of the
+        variables: arguments of the program after the function's inputs, in order.
+        aliases: index of each output that is the new value of a variable, to the index of the
             argument whose memory it takes. These outputs follow the function's own.
     """
 

@@ -1,6 +1,6 @@
-"""Rows of several texts, which do not attend to each other, instead of rows of padding.
+"""Packs several texts into a row, instead of padding; they do not attend to each other.
 
-A graph is compiled for each length of rows, so there are few.
+A graph is compiled for each row length, so only a few lengths are used.
 """
 
 import bisect
@@ -47,13 +47,13 @@ def row_lengths(
 ) -> list[int]:
     """Returns the row length for each text that minimizes the total time.
 
-    The time for a token grows with the length of its row: of 2 * (12 width^2 + 2 length *
-    width) operations in a layer, the latter are attention's.
+    The time for a token grows with the length of its row: a layer takes 2 * (12 width^2 +
+    2 length * width) operations, the second term being attention's.
 
     Args:
         lengths: number of tokens of each text.
         batch_size: rows that are computed at once, full or empty.
-        width: of the encoder.
+        width: hidden size of the encoder.
         text_tokens: a row has at most one text per this many tokens.
         compiled: row lengths that are compiled already.
     """
@@ -87,7 +87,7 @@ def row_lengths(
 
 
 def _estimate_rows(lengths: Sequence[int], row_length: int, max_texts: int) -> float:
-    """Returns how many rows texts need; if they are many, a sample is filled in."""
+    """Returns how many rows texts need; of many texts, it is estimated from a sample."""
     if not lengths:
         return 0.0
     sample = lengths[:: math.ceil(len(lengths) / _SAMPLE)]
@@ -136,7 +136,7 @@ def fill_rows(lengths: Sequence[int], row_length: int, max_texts: int) -> list[l
 def lay_out(
     rows: Sequence[Sequence[Sequence[int]]], num_rows: int, row_length: int
 ) -> FilledRows:
-    """Returns the texts of each row side by side; `num_rows` with those that are empty."""
+    """Lays out the texts of each row side by side, and adds empty rows up to `num_rows`."""
     arrays = FilledRows(*np.zeros([3, num_rows, row_length], np.int32))
     for i, texts in enumerate(rows):
         start = 0

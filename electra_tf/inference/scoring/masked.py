@@ -17,7 +17,7 @@ _TEXT_TOKENS = 8
 
 
 class Cloze(NamedTuple):
-    """What a masked language model says of each token of a text, given all others.
+    """Predictions of a masked language model for each token of a text, given all others.
 
     Attributes:
         log_probs: float64 [tokens], of the token of the text.
@@ -36,7 +36,7 @@ class MaskedScorer(Scorer):
     Args:
         model, batch_size, num_cores: as for `Scorer`.
         num_candidates: number of most likely tokens that `cloze` returns, at most those of the
-            vocabulary; with any, scores have the predictions of the model.
+            vocabulary; if positive, scores include the predictions of the model.
         temperature: of the softmax.
     """
 
@@ -70,7 +70,7 @@ class MaskedScorer(Scorer):
         ]
 
     def cloze(self, texts: Sequence[Sequence[int]]) -> list[Cloze]:
-        """Returns what the model says of the tokens of each text, from a copy per token."""
+        """Returns the predictions for the tokens of each text, from one masked copy each."""
         places = [(i, t) for i, ids in enumerate(texts) for t in range(1, len(ids) - 1)]
         targets = np.array([texts[i][t] for i, t in places], np.int32)
         size = [len(places), self._num_candidates]
@@ -94,7 +94,7 @@ class MaskedScorer(Scorer):
         rows: Sequence[Sequence[int]],
         length: int,
     ) -> list[tuple[int, np.ndarray]]:
-        """Returns the copies in rows, and the states float32 [width] at their [MASK]."""
+        """Returns the index of each copy, and the state float32 [width] at its [MASK]."""
         originals = [[texts[places[copy][0]] for copy in row] for row in rows]
         batch = lay_out(originals, self._batch_size, length)
         positions = np.zeros([self._batch_size, length // _TEXT_TOKENS], np.int32)
@@ -127,7 +127,13 @@ class MaskedScorer(Scorer):
     def _predict_copies(
         self, copies: Sequence[tuple[int, np.ndarray]], targets: np.ndarray, found: Cloze
     ) -> None:
-        """Writes what is predicted at up to `batch_size` copies; `targets` are their tokens."""
+        """Writes the predictions of up to `batch_size` copies into `found`.
+
+        Args:
+            copies: index and state of each.
+            targets: the original tokens of all copies.
+            found: predictions of all copies.
+        """
         chosen = [copy for copy, _ in copies]
         states = np.zeros([self._batch_size, self._width], np.float32)
         states[: len(chosen)] = [state for _, state in copies]
@@ -137,7 +143,7 @@ class MaskedScorer(Scorer):
             values[chosen] = computed.numpy()[: len(chosen)]
 
     def _predict(self, states: tf.Tensor, targets: tf.Tensor) -> Cloze:
-        """Returns what is said of a token for each state."""
+        """Returns the predictions at each state."""
         states = tf.cast(states, self._model.generator.compute_dtype)
         logits = self._model.generator_predictions(
             states[:, None], self._model.generator.embeddings.word_embeddings, float32=True

@@ -32,8 +32,7 @@ class Hypothesis:
 class NBestList:
     """The hypotheses for one input, best first, and the reference, if known.
 
-    `name` is its id, as in the file, or the number of its line without one; `line` is that
-    number, from 1.
+    `name` is its id in the file, else the number of its line; `line` is that number, from 1.
     """
 
     name: str | int
@@ -147,7 +146,7 @@ def error_rate(references: Sequence[str], texts: Sequence[str], metric: str) -> 
     """
     jiwer = import_extra("jiwer", "scoring", "An error rate")
     measure = jiwer.wer if metric == WORD_ERRORS else jiwer.cer
-    # jiwer itself divides words at U+0020 alone: not at the ideographic space of Japanese.
+    # jiwer divides words only at U+0020, not at the ideographic space of Japanese.
     return float(
         measure(*([" ".join(_words(x)) for x in side] for side in (references, texts)))
     )
@@ -158,11 +157,11 @@ def _words(text: str) -> list[str]:
 
 
 def warn_of_undivided_words(lists: Sequence[NBestList], flag: str) -> None:
-    """Warns if a word error rate counts whole sentences, as of references without spaces.
+    """Warns if references have no spaces, so a word error rate counts whole sentences.
 
     Args:
-        lists: lists that it is computed of.
-        flag: names their file.
+        lists: lists whose error rate is computed.
+        flag: flag that names their file.
     """
     references = [nbest.reference for nbest in lists if nbest.reference is not None]
     whole = [x for x in references if len(_words(x)) == 1 and _UNSPACED.search(x)]

@@ -109,14 +109,14 @@ def create_scorer(
     if method in (ELECTRA, ELECTRIC):
         model.warn_of_untrained(model.config, "its scores")
     if method in (MASKED, ELECTRA):
-        if method == MASKED:  # all others are less likely than the first
+        if method == MASKED:  # it predicts its most likely token
             num_candidates = min(num_candidates, 1)
         scorer = {MASKED: MaskedScorer, ELECTRA: ElectraScorer}[method]
         return scorer(model, batch_size, num_cores, num_candidates=num_candidates)
     if num_candidates:
         raise UserError(
-            f"--predict_tokens needs --method={MASKED} or {ELECTRA}: {method} says nothing "
-            "about tokens other than those of the text"
+            f"--predict_tokens needs --method={MASKED} or {ELECTRA}: {method} scores only the "
+            "tokens of the text"
         )
     return {TWO_TOWER: TwoTowerScorer, ELECTRIC: ElectricScorer}[method](
         model, batch_size, num_cores

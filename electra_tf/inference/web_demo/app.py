@@ -33,7 +33,7 @@ _HEADERS = {
 
 
 class _FiniteJSON(DefaultJSONProvider):
-    """JSON has no NaN and no infinity: a browser cannot read what Python writes for them."""
+    """Refuses NaN and infinity, which JSON does not have and browsers cannot read."""
 
     def dumps(self, obj: Any, **kwargs: Any) -> str:
         try:
@@ -84,7 +84,7 @@ def _max_request_bytes(config: DemoConfig, tasks: Mapping[str, TaskModel]) -> in
 
 
 def _check_hosts(app: Flask, config: DemoConfig) -> None:
-    """Refuses requests to other host names, as those of DNS rebinding."""
+    """Refuses requests to other host names, such as those of DNS rebinding."""
 
     @app.before_request
     def check_host() -> tuple[Response, int] | None:
@@ -148,7 +148,7 @@ def _add_tasks(app: Flask, config: DemoConfig, tasks: Mapping[str, TaskModel]) -
 
 
 def _describe_errors(app: Flask, config: DemoConfig) -> None:
-    """Makes the answer to a request that fails JSON with a message."""
+    """Answers failed requests with a message in JSON."""
 
     @app.errorhandler(UserError)
     def refuse(error: UserError) -> tuple[Response, int]:
@@ -157,7 +157,7 @@ def _describe_errors(app: Flask, config: DemoConfig) -> None:
     @app.errorhandler(HTTPException)
     def describe(error: HTTPException) -> tuple[Response, int]:
         message = error.description
-        if isinstance(error.__cause__, BadRequest):  # what Flask hides: where JSON is invalid
+        if isinstance(error.__cause__, BadRequest):  # says where JSON is invalid
             message = error.__cause__.description
         if isinstance(error, RequestEntityTooLarge):
             message = f"A text may have at most {config.max_characters} characters"
@@ -200,12 +200,12 @@ def _texts(names: tuple[str, ...], max_characters: int) -> list[str]:
 
 
 def _print_now(message: str) -> None:
-    """Prints at once, also where a pipe reads it."""
+    """Prints and flushes, so that a pipe gets the message at once."""
     print(message, flush=True)
 
 
 def serve(config: DemoConfig, print_fn: Callable[[str], None] = _print_now) -> None:
-    """Serves the page until interrupted, or until SIGTERM, when it answers what it has begun.
+    """Serves the page until Ctrl-C or SIGTERM, then finishes the requests in progress.
 
     Raises:
         UserError: as `create_app`, or the address is not available.

@@ -22,7 +22,7 @@ class DemoConfig:
         tasks: export folders of fine-tuned tasks, by task name.
         host: address to listen on.
         port: port to listen on; 0 picks a free one.
-        allowed_hosts: names, besides `host`, under which browsers may ask for the page.
+        allowed_hosts: names, besides `host`, under which browsers may request the page.
         max_characters: maximum length of each text in a request.
         request_seconds: time to send a request.
 
@@ -47,7 +47,7 @@ class DemoConfig:
             )
         if self.generator and not self.discriminator:
             raise UserError("--generator requires --discriminator")
-        if not self.host:  # sockets would take any address
+        if not self.host:  # the server would listen on all addresses
             raise UserError("--host is empty: pass an address, such as 127.0.0.1")
         if not 0 <= self.port < 2**16:
             raise UserError(f"--port must be in [0, 65535], not {self.port}")
@@ -69,8 +69,9 @@ class DemoConfig:
     def allows(self, host_header: str | None) -> bool:
         """Returns whether a Host header is allowed.
 
-        A page of another site can name this server by a domain of its own (DNS rebinding) and
-        so read its answers, but cannot name it by its address. Other names must be allowed.
+        A page of another site can resolve its own domain to this server and read its answers
+        (DNS rebinding), but only under that name. So addresses are allowed, other names only
+        if they are listed.
         """
         match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:@/\[\]\s]+)(?::\d+)?", host_header or "")
         if not match:

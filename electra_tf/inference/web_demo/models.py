@@ -36,10 +36,10 @@ _HANGUL = re.compile("[\uac00-\ud7a3]")
 _ONE_MORE = " a"
 # Settings of an export that limit how many tokens of a text it reads.
 _LENGTHS = ("max_seq_length", "max_query_length")
-# The inputs that can be truncated, by kind; all inputs, for other kinds. Contexts are divided
-# into windows, and words that are not read have no tag.
+# The inputs that can be truncated, by kind; for other kinds, all inputs. Contexts are divided
+# into windows, and words beyond the limit get no tag.
 _TRUNCATED = {"qa": ("question",), "tagging": ()}
-# Tokens of a text that no model reads as a whole.
+# A number of tokens that exceeds the limit of any model.
 _LONGER_THAN_MODELS = 20_000
 
 
@@ -73,7 +73,7 @@ class ExportedModel:
         check_checksums(self.directory)
         if not (self.directory / "saved_model.pb").exists():
             raise UserError(
-                f"{flag}: {self.directory} is not a SavedModel, the only format that is shown: "
+                f"{flag}: {self.directory} is not a SavedModel, the only supported format: "
                 f"export the model with --format={SAVED_MODEL}, in a folder of its own"
             )
         self.tokenizer = _tokenizer_of(self.directory)
@@ -86,7 +86,7 @@ class ExportedModel:
             self.input_names = tuple(specs)
             self.list_names = tuple(n for n, spec in specs.items() if spec.shape.rank == 2)
             self.output_names = tuple(self._signatures["serving_default"].structured_outputs)
-        except Exception as error:  # those of damaged files are of many classes
+        except Exception as error:  # damaged files raise many classes
             raise UserError(
                 f"{flag}: {self.directory} is not a SavedModel with signatures: "
                 f"{reason_of(error)}"
@@ -224,7 +224,7 @@ class TaskModel:
     def answer(self, **texts: str) -> dict[str, Any]:
         """Returns "kind", the outputs for one row of texts, and its lists.
 
-        "full" lists the texts that are as long as what the model reads of them, or longer.
+        "full" lists the texts that reach or exceed the number of tokens that the model reads.
 
         Raises:
             UserError: a list has fewer than two lines.
@@ -241,7 +241,7 @@ class TaskModel:
         lists: Mapping[str, list[str]],
         outputs: Mapping[str, np.ndarray],
     ) -> list[str]:
-        """Returns the names of the texts that fill or exceed what the model reads of them."""
+        """Returns the names of the texts that reach or exceed the tokens that are read."""
         most = sum(_most_tokens(text) for text in texts.values())
         if self._limit is None or most < self._limit:
             return []
@@ -254,7 +254,7 @@ class TaskModel:
 
 
 def _most_tokens(text: str) -> int:
-    """Returns the most tokens a text can have: one per character, without spaces."""
+    """Returns the maximum number of tokens of a text: one per character, without spaces."""
     return sum(map(len, text.split())) + 2 * len(_HANGUL.findall(text))
 
 

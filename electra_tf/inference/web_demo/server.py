@@ -15,7 +15,7 @@ from electra_tf.util.errors import UserError
 
 # Connections at once; a browser opens about six to load the page.
 MAX_CONNECTIONS = 32
-# A server notices within this time that it is to stop, and a process that there was a signal.
+# Interval in which a server checks whether to stop, and a process whether a signal has arrived.
 POLL_SECONDS = 0.1
 _BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
@@ -42,7 +42,7 @@ class PageServer(ThreadedWSGIServer):
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
 
     def server_bind(self) -> None:
-        """Binds the address; werkzeug would print why it cannot, and end the process."""
+        """Binds the address; on failure, werkzeug would print the reason and exit."""
         host, port = self.server_address[:2]
         try:
             super().server_bind()
@@ -137,8 +137,8 @@ class _Handler(WSGIRequestHandler):
 class _Input(io.RawIOBase):
     """The bytes that a client sends, until a timeout or the client's end of the connection.
 
-    Werkzeug reads on after its answer. Errors of a socket's own file leave an open file then,
-    until the garbage is collected, and some a traceback in the log.
+    Werkzeug keeps reading after it has answered. With the socket's own file, errors would then
+    leave a file open until garbage collection, and some would log a traceback.
     """
 
     def __init__(self, connection: socket.socket) -> None:

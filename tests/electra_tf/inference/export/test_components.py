@@ -105,7 +105,7 @@ def test_the_length_of_a_converted_model_is_given_or_assumed(
     loaders = [PRETRAINED, FINETUNED]
     assert load_servable(config, loaders, discard).max_seq_length == 128
     said = capsys.readouterr().err
-    assert f"{tmp_path / 'm'} was converted, and does not record on how many tokens" in said
+    assert f"{tmp_path / 'm'} was converted, and does not record its sequence len" in said
     assert "truncated to 128 tokens, the default. Pass --max_seq_length, of at most 200" in said
     given = dataclasses.replace(config, max_seq_length=150)
     assert load_servable(given, loaders, discard).max_seq_length == 150
