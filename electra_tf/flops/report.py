@@ -150,10 +150,10 @@ def _small_table() -> str:
         [
             model.name,
             model.source,
-            _count(model.train_flops),
-            _count(model.inference_flops),
-            _times(reference.train_flops / model.train_flops),
-            _times(reference.inference_flops / model.inference_flops),
+            _format_count(model.train_flops),
+            _format_count(model.inference_flops),
+            _format_ratio(reference.train_flops / model.train_flops),
+            _format_ratio(reference.inference_flops / model.inference_flops),
             model.printed or "-",
         ]
         for model in models
@@ -170,9 +170,9 @@ def _large_table() -> str:
         [
             model.name,
             model.source,
-            _count(model.train_flops),
-            _count(model.inference_flops),
-            _times(model.train_flops / reference.train_flops),
+            _format_count(model.train_flops),
+            _format_count(model.inference_flops),
+            _format_ratio(model.train_flops / reference.train_flops),
             model.printed or "-",
         ]
         for model in models
@@ -189,13 +189,13 @@ def _runs_table(runs: Sequence[RunFlops]) -> str:
         rows.append(
             [
                 run.name,
-                _count(run.train_flops_per_step),
+                _format_count(run.train_flops_per_step),
                 "-" if steps is None else f"{steps:,}",
-                "-" if total is None else _count(total),
-                _count(run.inference_flops),
-                "-" if total is None else _times(reference.train_flops / total),
-                _times(reference.inference_flops / run.inference_flops),
-                _count(run.model_flops_per_step),
+                "-" if total is None else _format_count(total),
+                _format_count(run.inference_flops),
+                "-" if total is None else _format_ratio(reference.train_flops / total),
+                _format_ratio(reference.inference_flops / run.inference_flops),
+                _format_count(run.model_flops_per_step),
             ]
         )
     header = ["", "FLOPs per step", "steps", "train FLOPs", "inference FLOPs"]
@@ -205,7 +205,12 @@ def _runs_table(runs: Sequence[RunFlops]) -> str:
 
 def _parts_table(runs: Sequence[RunFlops]) -> str:
     rows = [
-        [run.name, part, _count(value), f"{100 * value / run.train_flops_per_step:.2f} %"]
+        [
+            run.name,
+            part,
+            _format_count(value),
+            f"{100 * value / run.train_flops_per_step:.2f} %",
+        ]
         for run in runs
         for part, value in run.train_flops_by_part.items()
     ]
@@ -220,10 +225,10 @@ def _named(name: str, models: Sequence[PublishedModel]) -> PublishedModel:
     return next(model for model in models if model.name == name)
 
 
-def _count(value: float) -> str:
+def _format_count(value: float) -> str:
     return f"{value:.2e}".replace("e+", "e")
 
 
-def _times(ratio: float) -> str:
+def _format_ratio(ratio: float) -> str:
     """Formats a ratio with three significant digits, or all integer digits."""
     return f"{ratio:,.0f}x" if ratio >= 100 else f"{ratio:#.3g}x"

@@ -21,7 +21,7 @@ from electra_tf.text.framing import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from electra_tf.text.vocabulary import CLS, CONTINUATION, MASK, SEP, Vocabulary
 from electra_tf.training.distribution.strategies import create_strategy
 
-# What becomes of a token; KEPT ones are predicted, too, but not replaced by [MASK].
+# States of a token; KEPT ones are also predicted, but not replaced by [MASK].
 PLAIN, SPECIAL, MASKED, KEPT = "plain", "special", "masked", "kept"
 _COLORS = {SPECIAL: "2", MASKED: "1;31", KEPT: "1;33"}
 

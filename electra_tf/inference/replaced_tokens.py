@@ -61,9 +61,9 @@ def show(
         f"The generator replaced some tokens of each sentence (step {step}, {checkpoint})."
     )
     print_fn(
-        "Underlined: replaced. Red: what the discriminator suspects most."
+        "Underlined: replaced. Red: tokens that the discriminator suspects."
         if color
-        else "token(original): replaced. token?: what the discriminator suspects most."
+        else "token(original): replaced. token?: tokens that the discriminator suspects."
     )
     for tokens in inspect_sentences(model, vocabulary, tokenizer, sentences, config.seed):
         print_fn(f"\n  {render(tokens, color=color)}")
@@ -76,7 +76,7 @@ def show(
     if num_long := int((lengths > room).sum()):
         warn_once(
             f"{num_long} of {len(sentences)} sentences have more than {room} tokens, and are "
-            f"shown in part: --max_seq_length is {length}"
+            f"truncated: --max_seq_length is {length}"
         )
 
 

@@ -2,7 +2,7 @@
 
 The common representation is `model_checkpoint.ModelCheckpoint`: arrays under the authors'
 names, and a description of the model. `formats.py` detects the format of a path and reads its
-settings, which a run takes from what it starts from (`initial_settings.py`); `conversion.py`
+settings, which `initial_settings.py` applies to a run that starts from it; `conversion.py`
 converts between formats, and `initialization.py` loads any of them into a model. This project's
 models belong to families (`native_family.py`), passed in by the caller.
 

@@ -79,8 +79,8 @@ def warn_of_other_tokenizer(
         if name in given and name in saved and given[name] != saved[name]:
             warn_once(
                 f"--{name}={str(given[name]).lower()} contradicts {source}, which was trained "
-                f"with {str(saved[name]).lower()}, so texts would get other tokens than in its "
-                "training. Omit the flag; pre-training also needs records built with that "
+                f"with {str(saved[name]).lower()}, so texts would get different tokens than in "
+                "its training. Omit the flag; pre-training also needs records built with that "
                 "setting"
             )
 

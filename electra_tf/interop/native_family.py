@@ -36,7 +36,7 @@ from electra_tf.util.files import write_atomically
 
 
 class RebuiltModel(NamedTuple):
-    """A model, its variables by the authors' names, and its description, no vocabulary."""
+    """A model, its variables by the authors' names, and a description without vocabulary."""
 
     model: keras.Model
     mapping: list[NamedVariable]

@@ -153,7 +153,7 @@ def load_word_list(
     if not trie.num_words:
         raise UserError(
             f"{_FLAG}: none of the {len(words):,} lines of {path} is a word of 2 to "
-            f"{MAX_WORD_TOKENS} tokens that the vocabulary knows. Write one word per line"
+            f"{MAX_WORD_TOKENS} tokens of the vocabulary. Write one word per line"
         )
     return trie
 

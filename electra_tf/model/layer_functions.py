@@ -64,7 +64,7 @@ def transformer_layer(
     """Computes a Transformer layer, as a function of its weights.
 
     Args:
-        x, input_mask, dropout_keys, positions: as of `TransformerLayer.call`.
+        x, input_mask, dropout_keys, positions: see `TransformerLayer.call`.
         weights: the weights.
         config: shape of the encoder, which has the dropout rates.
         bounds: arguments of the slice of positions to compute the output at; None for
@@ -144,7 +144,7 @@ def attention(
 
     Args:
         query, key, value: [batch, heads, queries or keys, head_size].
-        input_mask: as of `attention_softmax`.
+        input_mask: see `attention_softmax`.
         dropout_key: uint32 [2], of the dropout of probabilities.
         rate: dropout rate.
         for_inference: whether there is no dropout, and no gradient is needed.

@@ -14,7 +14,7 @@ _OF_MODELS_AND_RECORDS = re.compile(
     r"|.+\.tokenizer\.json|.+\.(index|manifest\.json|data-\d{5}-of-\d{5}|safetensors)"
     r"|pretrain_data\.(json|tfrecord-.+)"
 )
-_BESIDE_THEM = ("best.json", "checkpoint", "config.json", "vocab.txt")
+_NAMES_BESIDE_THEM = ("best.json", "checkpoint", "config.json", "vocab.txt")
 
 
 def check_output_file(path: str | os.PathLike, flag: str) -> None:
@@ -39,7 +39,7 @@ def _is_of_model_or_records(path: str | os.PathLike) -> bool:
     if not os.path.exists(path):
         return False
     folder, name = os.path.split(os.path.realpath(path))
-    if name not in _BESIDE_THEM:
+    if name not in _NAMES_BESIDE_THEM:
         return _OF_MODELS_AND_RECORDS.fullmatch(name) is not None
     # Vocabularies have descriptions without a model, too, and may be built again.
     beside = [each for each in os.listdir(folder) if not each.endswith(".tokenizer.json")]
@@ -58,7 +58,7 @@ def check_distinct(outputs: Mapping[str, str | os.PathLike | None]) -> None:
             continue
         other = flags.setdefault(os.path.realpath(path), flag)
         if other != flag:
-            raise UserError(f"{flag}={path} is the file of {other}, too: pass another path")
+            raise UserError(f"{flag}={path} is also the file of {other}: pass another path")
 
 
 def check_output_folder(path: str | os.PathLike, named: str) -> None:

@@ -106,7 +106,7 @@ def test_bad_input_is_refused(tiny_data, files, tmp_path):
     with pytest.raises(UserError, match=r"--json=.* is the file that --vocab_file reads"):
         parse(files, f"--json={vocab_file}")
     page = tmp_path / "page"
-    with pytest.raises(UserError, match=r"--html=.*/page is the file of --json, too"):
+    with pytest.raises(UserError, match=r"--html=.*/page is also the file of --json"):
         parse(files, f"--json={page}", f"--html={tmp_path}/./page")
     record_file = files.partition("=")[2].replace("*", "-0-of-2")
     other_name = tmp_path / "records"

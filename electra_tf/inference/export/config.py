@@ -94,29 +94,29 @@ def select_fields(config_class: type, saved: Mapping[str, Any]) -> dict[str, Any
     return {name: value for name, value in saved.items() if name in names}
 
 
-def choose_component(asked: str | None, known: tuple[str, ...], model_dir: str) -> str:
-    """Returns `asked`, or the first known component if it is None.
+def choose_component(requested: str | None, known: tuple[str, ...], model_dir: str) -> str:
+    """Returns `requested`, or the first known component if it is None.
 
     Raises:
         UserError: the model has no such component.
     """
-    if asked is None:
+    if requested is None:
         return known[0]
-    if asked not in known:
+    if requested not in known:
         raise UserError(
-            f"--component={asked}: the model in {model_dir} can be exported as "
-            f"{', '.join(known)}.{nearest_name_hint(asked, known)}"
+            f"--component={requested}: the model in {model_dir} can be exported as "
+            f"{', '.join(known)}.{nearest_name_hint(requested, known)}"
         )
-    return asked
+    return requested
 
 
-def serving_length(asked: int | None, trained: int, positions: int) -> int:
+def serving_length(requested: int | None, trained: int, positions: int) -> int:
     """Returns the maximum sequence length to serve, by default that of training.
 
     Raises:
         UserError: the model has fewer position embeddings.
     """
-    length = asked or trained
+    length = requested or trained
     if length > positions:
         raise UserError(
             f"--max_seq_length={length} exceeds the model's {positions} position embeddings"

@@ -181,7 +181,7 @@ def load_pretrained(
     print_fn(f"Model:   {component} of {checkpoint}, step {step}, {run.precision}")
     if component != GENERATOR and not model.has_trained_electra:
         raise UserError(
-            f"--objective={run.objective} has trained the generator alone until step {step}, "
+            f"--objective={run.objective} has trained only the generator until step {step}, "
             f"so {component} has random weights: continue the run, or export "
             f"--component={GENERATOR}"
         )

@@ -105,7 +105,7 @@ def _warn_of_versions(export_dir: pathlib.Path, version: int) -> None:
     others = [each for each in _versions(export_dir) if each != version]
     if any(each > version for each in others):
         warn_once(
-            f"{export_dir} has the version {max(others)}: servers take the highest one, not "
+            f"{export_dir} has the version {max(others)}: servers load the highest one, not "
             f"the new version {version}"
         )
     is_saved_model = _is_saved_model(export_dir, version)
@@ -115,7 +115,7 @@ def _warn_of_versions(export_dir: pathlib.Path, version: int) -> None:
     if different:
         warn_once(
             f"{export_dir} has SavedModels and versions of other formats (--format), but a "
-            "server takes the highest version, whatever its format: use a folder for each"
+            "server loads the highest version, whatever its format: use one folder per format"
         )
 
 

@@ -92,15 +92,15 @@ def create_scorer(
         raise UserError(f"--method must be one of {', '.join(METHODS)}, not {method!r}")
     if method == AUTO:
         method = _method_of(model)
-    is_there = {
+    is_available = {
         MASKED: model.generator is not None,
         ELECTRA: model.generator is not None
         and model.unmasked_per_masked(model.config) is not None,
         TWO_TOWER: model.two_tower is not None,
         ELECTRIC: model.config.objective == ELECTRIC_OBJECTIVE,
     }
-    if not is_there[method]:
-        usable = [name for name, there in is_there.items() if there]
+    if not is_available[method]:
+        usable = [name for name, available in is_available.items() if available]
         raise UserError(
             f"--method={method} is unavailable for a model of --objective="
             f"{model.config.objective} and --generator_type={model.config.generator_type}"

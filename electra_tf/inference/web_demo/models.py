@@ -232,10 +232,10 @@ class TaskModel:
         lists = {name: _lines(name, texts[name]) for name in self.list_names}
         outputs = self._model.answer(**texts | lists)
         answer = {name: _to_json(value) for name, value in outputs.items()}
-        full = self._full(texts, lists, outputs)
+        full = self._full_texts(texts, lists, outputs)
         return {"kind": self.kind, **answer, **lists, **({"full": full} if full else {})}
 
-    def _full(
+    def _full_texts(
         self,
         texts: Mapping[str, str],
         lists: Mapping[str, list[str]],

@@ -79,9 +79,9 @@ def labels_of(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def labels_of_outputs(config: Mapping[str, Any], units: int) -> tuple[str, ...]:
-    """Returns a label for each output; without labels in the file, those of transformers.
+    """Returns a label for each output; the default ones of transformers if there are none.
 
-    It does not save its default labels of two outputs.
+    transformers does not save its default labels of two outputs.
 
     Raises:
         UserError: the number of labels differs from that of outputs.

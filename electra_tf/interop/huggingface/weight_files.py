@@ -70,6 +70,6 @@ def _read_safetensors(path: str) -> dict[str, np.ndarray]:
         raise UserError(f"{path} cannot be read: {error}") from error
     except AttributeError as error:  # NumPy has no such type
         raise UserError(
-            f"{path} has tensors of another type than floats of 16, 32 or 64 bits ({error}): "
-            "convert the model as it was before it was quantized"
+            f"{path} has tensors of a type other than floats of 16, 32 or 64 bits ({error}): "
+            "convert the original model, before quantization"
         ) from error

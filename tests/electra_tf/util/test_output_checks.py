@@ -33,7 +33,7 @@ def test_two_outputs_of_one_file_are_refused(tmp_path):
     path = tmp_path / "new"
     check_distinct({"--a": path, "--b": tmp_path / "other", "--c": None, "--d": None})
     check_distinct({"--a": "/dev/null", "--b": "/dev/null"})
-    with pytest.raises(UserError, match=r"^--b=.*/\./new is the file of --a, too"):
+    with pytest.raises(UserError, match=r"^--b=.*/\./new is also the file of --a"):
         check_distinct({"--a": path, "--b": f"{tmp_path}/./new"})
 
 

@@ -188,7 +188,7 @@ def test_a_new_format_is_a_function_and_a_line(
     (folder / "8" / "saved_model.pb").write_text("")
     export(dataclasses.replace(config, version=2, top_k=4), [PRETRAINED], lines.append)
     warnings = capsys.readouterr().err
-    assert f"{folder} has the version 8: servers take the highest one" in warnings
+    assert f"{folder} has the version 8: servers load the highest one" in warnings
     assert f"{folder} has SavedModels and versions of other formats" in warnings
     assert "--top_k=4 has no effect without --component=generator" in warnings
 
