@@ -8,11 +8,11 @@ from typing import BinaryIO
 BLOCK_BYTES = 1 << 20
 # Longer lines are read in pieces.
 MAX_LINE_BYTES = 1 << 20
-# Of a file that is written again while it is read.
+# Reason for an error if a file is overwritten while it is read.
 NOW_SHORTER = "it has become shorter since it was found"
 # Errors of reading and of decompression.
 _READ_ERRORS = (OSError, EOFError, zlib.error)
-# Lines that are too long are cut after one of these, if any.
+# Lines that are too long are cut after one of these, if they have any.
 _SEPARATORS = tuple(
     text.encode() for text in (" ", "\t", "\u3000", "\u3001", "\u3002", "\uff0c")
 )
@@ -33,8 +33,8 @@ class Block:
         path: name of the file, for messages.
         continues_line: whether the first line continues the last one of the previous block.
         ends_line: whether the last line ends here, and not in the next block.
-        document_ends: numbers of lines after which a document ends, where records are
-            documents; None where blank lines and ends of files end them.
+        document_ends: numbers of lines after which a document ends, if records are documents;
+            None if blank lines and ends of files end them.
         num_nulls: number of records that have null instead of a text.
     """
 
@@ -67,8 +67,8 @@ def read_blocks(
         text: uncompressed stream, read from its current position.
         path: name of the file, for messages.
         raw: the underlying file on disk, whose position measures progress.
-        num_bytes: must end at the end of a line or of the file; that there are fewer is an
-            error of reading.
+        num_bytes: must end at the end of a line or of the file; it is an error if there are
+            fewer.
     """
     position = raw.tell()
     contents = _read_lines(text, num_bytes)

@@ -1,4 +1,4 @@
-"""What a program reports of its corpus: files left out, repaired text, null records."""
+"""Messages about a corpus: files left out, repaired text, null records."""
 
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -36,12 +36,12 @@ def _examples(paths: Sequence[pathlib.Path], corpus_dir: pathlib.Path | None) ->
 
 
 def print_repairs(invalid_utf8: Mapping[str, int], print_fn: Callable[[str], None]) -> None:
-    """Prints how many bytes of each file are not UTF-8."""
+    """Prints the number of invalid UTF-8 sequences in each file."""
     for path, count in invalid_utf8.items():
         print_fn(f"{path}: {count:,} invalid UTF-8 sequences were replaced with U+FFFD.")
     if invalid_utf8:
         print_fn(
-            "Text of another encoding loses characters by this: convert it, for instance "
+            "Text in another encoding loses characters this way: convert it, for instance "
             "with iconv -f WINDOWS-1252 -t UTF-8."
         )
 

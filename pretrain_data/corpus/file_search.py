@@ -1,4 +1,4 @@
-"""Files that an entry of `--input` names, on any file system."""
+"""Finds the files that an entry of `--input` names, on any file system."""
 
 import contextlib
 import errno
@@ -14,7 +14,7 @@ from electra_tf.util.paths import AnyPath, RemotePath
 from pretrain_data.corpus.unreadable import FOLDER, UnreadableError, reason_of_os_error
 
 _SPECIAL_TOKENS = {b"[CLS]", b"[SEP]", b"[MASK]"}
-# BERT's vocabularies have a hundred unused entries before them.
+# Enough to find the special tokens of BERT's vocabularies, after a hundred unused entries.
 _FIRST_BYTES = 4096
 
 
@@ -26,7 +26,7 @@ def files_below(
     Args:
         folder: the folder; links to folders are followed.
         flag: flag to name in errors.
-        refuse: gets a folder that cannot be read.
+        refuse: called with the error of a folder that cannot be read.
     """
     if not isinstance(folder, RemotePath):
         return sorted(_walk(folder, flag, refuse))
@@ -61,12 +61,12 @@ def matching_paths(pattern: AnyPath, flag: str) -> list[AnyPath]:
 
 
 def identity_of(path: AnyPath) -> str:
-    """Returns the identity of a file: the same for all its names and hard links."""
+    """Returns an identity that is the same for all names and hard links of a file."""
     if isinstance(path, RemotePath):
         return str(path)
     with contextlib.suppress(OSError):
         status = os.stat(path)
-        # Others have no hard links, and not all file systems number them reliably.
+        # Not all file systems number files without hard links reliably.
         if status.st_nlink > 1:
             return f"{status.st_dev}:{status.st_ino}"
     return os.path.realpath(path)
@@ -85,7 +85,7 @@ def is_copy(path: AnyPath, files: Iterable[str]) -> bool:
 
 
 def begins_as_vocabulary(path: AnyPath) -> bool:
-    """Whether special tokens are lines at the start of a local file; raises OSError."""
+    """Whether a local file begins with lines of special tokens; raises OSError."""
     if isinstance(path, RemotePath):
         return False
     with open(path, "rb") as file:
@@ -114,7 +114,7 @@ def _walk(
         directory, onerror=refuse_folder, followlinks=True
     ):
         visible = []
-        # Sorted: which of several links to a folder is followed does not depend on the machine.
+        # Sorted, so that every machine follows the same of several links to a folder.
         for name in sorted(directories):
             target = os.path.realpath(os.path.join(parent, name))
             if not name.startswith(".") and target not in seen:

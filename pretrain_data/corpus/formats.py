@@ -1,6 +1,6 @@
 """Corpus formats, by suffix.
 
-A new one is a file like `readers/json_lines.py`, and a function and a line here.
+To add one, write a file like `readers/json_lines.py`, and add a function and a line here.
 """
 
 import dataclasses
@@ -49,7 +49,7 @@ def _arrow(path: pathlib.Path, num_bytes: int, options: FormatOptions) -> Corpus
     return arrow_part(path, options.flag, options.text_column)
 
 
-# (path, size in bytes, options) to the whole file.
+# Functions that make the part of a whole file from its path, size in bytes, and options.
 FORMATS: dict[str, Callable[[pathlib.Path, int, FormatOptions], CorpusPart]] = {
     ".txt": _text,
     ".txt.gz": _text,
@@ -80,7 +80,7 @@ def make_part(path: pathlib.Path, num_bytes: int, options: FormatOptions) -> Cor
 
 
 def unknown_format(path: pathlib.Path) -> str:
-    """Says that a file has no known suffix, and which are known."""
+    """Returns the message that a file has no known suffix."""
     known = ", ".join(FORMATS)
     hint = nearest_name_hint("".join(path.suffixes).lower(), FORMATS)
     return f"has no suffix of a corpus format; known are {known}.{hint}"

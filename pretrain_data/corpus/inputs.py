@@ -55,7 +55,7 @@ class Corpus:
         unreadable: files and folders that cannot be read, with the reason.
         empty: files of no bytes.
         links: names of files that are read under another name.
-        vocabularies: vocabulary files in its folders, which are not read.
+        vocabularies: vocabulary files in its folders, which are left out.
     """
 
     parts: tuple[CorpusPart, ...]
@@ -81,7 +81,7 @@ def find_corpus(
     Args:
         corpus_dir: the folder.
         skip_unreadable: list what cannot be read instead of failing.
-        vocabularies: files that are no text, whatever their names.
+        vocabularies: vocabulary files, which are left out with their copies.
 
     Raises:
         UserError: the folder does not exist or contains no text.
@@ -131,10 +131,10 @@ def find_inputs(
         inputs: paths and globs.
         options: settings of the formats.
         skip_unreadable: list what cannot be read instead of failing.
-        vocabularies: files that are no text, whatever their names.
+        vocabularies: vocabulary files, which are left out with their copies.
 
     Raises:
-        UserError: an entry locates nothing, or a file that is not in a known format; all files
+        UserError: an entry matches nothing, or a file that is not in a known format; all files
             are empty; or a file does not fit the options.
         UnreadableError: a file or folder cannot be read.
     """
@@ -211,7 +211,7 @@ def find_text(
 def warn_of_unused_names(
     parts: Sequence[CorpusPart], text_field: str, text_column: str
 ) -> None:
-    """Warns of --text_field or --text_column without files of the format that it is for.
+    """Warns of --text_field or --text_column if there are no files of its format.
 
     Args:
         parts: the files.
@@ -247,7 +247,7 @@ class _Finder:
         self._skip_unreadable = skip_unreadable
         self._suffixes = suffixes
         self._vocabularies = frozenset(map(identity_of, vocabularies))
-        # The folders of models have copies.
+        # Files with which others are compared, since folders of models have copies.
         self._copied = [path for path in map(str, vocabularies) if os.path.isfile(path)]
         self._seen: set[str] = set()
         self._names: set[str] = set()
@@ -294,7 +294,7 @@ class _Finder:
         self._add_part(path)
 
     def add_files_without_suffix(self) -> None:
-        """Takes the ignored files whose names have no suffix for text."""
+        """Adds the ignored files whose names have no suffix, as text."""
         ignored, self.ignored = self.ignored, []
         for path in ignored:
             if path.suffix:
@@ -321,7 +321,7 @@ class _Finder:
             if num_bytes and begins_as_vocabulary(path):
                 warn_once(
                     f"{self._options.flag}: {path} has [CLS], [SEP] and [MASK] in lines of "
-                    "their own, as a vocabulary has, and is read as text: move it to another "
+                    "their own, like a vocabulary, but is read as text: move it to another "
                     "folder"
                 )
             part = make_part(path, num_bytes, self._options)

@@ -1,4 +1,4 @@
-"""Splits lines into sentences by the rules of `sentencex`, of the text's language."""
+"""Splits lines into sentences by the rules of `sentencex` for a language."""
 
 import dataclasses
 import re
@@ -15,7 +15,7 @@ _LANGUAGE = re.compile("[a-z]{2,3}(-[A-Za-z0-9]+)*")
 
 
 def check_sentences(sentences: str, language: str) -> None:
-    """Raises UserError if lines cannot be split so, or the package for it is missing."""
+    """Raises UserError if a setting is invalid, or the package is missing."""
     if sentences not in SENTENCES_CHOICES:
         choices = ", ".join(SENTENCES_CHOICES)
         raise UserError(f"{SENTENCES_FLAG} must be one of {choices}, not {sentences}")
@@ -56,7 +56,7 @@ class SentenceSplitter:
         return dataclasses.replace(block, lines=lines, document_ends=document_ends)
 
     def split_line(self, line: str) -> list[str]:
-        """Returns the sentences of a line, which are the line when joined; none is blank."""
+        """Returns the sentences of a line; joined, they are the line, and none is blank."""
         if not line or line.isspace():
             return [line]
         sentences: list[str] = []

@@ -53,7 +53,7 @@ def naming_file(path: os.PathLike, flag: str, compression: str | None) -> Iterat
         reason = f"is not a complete {compression} file: {error}"
         raise UnreadableError(FILE, path, flag, reason) from error
     except OSError as error:
-        # gzip.BadGzipFile has no number.
+        # gzip.BadGzipFile has no errno.
         if compression is not None and error.errno is None:
             reason = f"is not a complete {compression} file: {error}"
         else:

@@ -19,7 +19,7 @@ from pretrain_data.corpus.blocks import Block, read_blocks
 from pretrain_data.corpus.readers.compression import COMPRESSION_RATIO
 from pretrain_data.corpus.unreadable import UnreadableError
 
-# The release has the first; the authors' program takes every compression of `tarfile`.
+# The release has the first; the authors' program accepts every compression of `tarfile`.
 _OPENERS: Mapping[str, Callable[[BinaryIO], AbstractContextManager]] = {
     ".xz": lzma.open,
     ".tar": contextlib.nullcontext,
@@ -40,9 +40,10 @@ class _Member(tarfile.TarInfo):
         try:
             member = super().fromtarfile(archive)
         except tarfile.EOFHeaderError:
-            raise  # the marker of the end
+            raise  # the end marker
         except tarfile.HeaderError as error:
-            raise tarfile.ReadError(f"no member and no end at byte {position:,}") from error
+            problem = f"neither a member nor the end of the archive at byte {position:,}"
+            raise tarfile.ReadError(problem) from error
         if member.size < 0:
             raise tarfile.ReadError(f"the member {member.name!r} has a negative size")
         return member
@@ -113,9 +114,9 @@ class ArchivePart:
 
 
 def _check_rest(archive: tarfile.TarFile) -> None:
-    """Raises ReadError if zeros are not all that follows the marker of the end.
+    """Raises ReadError if anything but zeros follows the end marker.
 
-    Of joined archives, `tarfile` reads the first one alone.
+    `tarfile` reads only the first of joined archives.
     """
     position = archive.fileobj.tell()
     while rest := archive.fileobj.read(tarfile.RECORDSIZE):
@@ -131,8 +132,8 @@ def find_archives(
     """Finds the archives directly in `directory`, and warns of other files.
 
     Returns:
-        The archives, sorted by name, and those that cannot be read with the reason; there are
-        none without `skip_unreadable`.
+        The archives, sorted by name, and with `skip_unreadable` those that cannot be read, with
+        the reason.
 
     Raises:
         UserError: the folder does not exist or contains no archive.

@@ -1,4 +1,4 @@
-"""Reads a text column of Arrow files, which the package `datasets` saves; a row is a document.
+"""Reads a text column of Arrow files, as saved by `datasets`; each row is one document.
 
 Both formats of Arrow are read: streams, which `datasets` writes, and files with a footer.
 """
@@ -12,7 +12,7 @@ from pretrain_data.corpus.readers.row_groups import RowGroups, check_column, dam
 from pretrain_data.corpus.unreadable import FILE, UnreadableError, naming_file
 
 SUFFIX = ".arrow"
-# A folder of `Dataset.save_to_disk`, and one of `DatasetDict.save_to_disk`.
+# Descriptions in folders of `Dataset.save_to_disk` and of `DatasetDict.save_to_disk`.
 DATASET_FILE = "state.json"
 SPLITS_FILE = "dataset_dict.json"
 _MAGIC = b"ARROW1"
@@ -53,9 +53,9 @@ def arrow_part(path: AnyPath, flag: str, text_column: str) -> ArrowPart:
 
 
 def is_of_saved_dataset(path: AnyPath) -> bool:
-    """Whether a file of a folder is part of the dataset that is saved there.
+    """Whether a file is part of the dataset saved in its folder, if there is one.
 
-    `datasets` leaves files of its cache in such folders. In other folders all files are read.
+    `datasets` leaves cache files in such folders. In other folders, all files are read.
 
     Raises:
         UserError: the description in the folder is damaged.
@@ -65,12 +65,12 @@ def is_of_saved_dataset(path: AnyPath) -> bool:
         return True
     files = _read_description(state).get("_data_files")
     if not isinstance(files, list):
-        return True  # the state of something else
+        return True  # it describes something else
     return path.name in [file.get("filename") for file in files if isinstance(file, dict)]
 
 
 def check_one_split(path: AnyPath, flag: str) -> None:
-    """Raises UserError for a `SPLITS_FILE`: not all splits of a dataset are to be read."""
+    """Raises UserError for a `SPLITS_FILE`: not all splits of a dataset should be read."""
     splits = _read_description(path).get("splits")
     if isinstance(splits, list) and splits:
         raise UserError(

@@ -1,4 +1,4 @@
-"""Checks that the content of a corpus file is the text that its name says."""
+"""Checks that the content of a corpus file is text, as its name says."""
 
 from typing import BinaryIO
 
@@ -14,10 +14,10 @@ from pretrain_data.corpus.unreadable import FILE, UnreadableError
 
 
 def check_utf8(text: BinaryIO, path: AnyPath, flag: str) -> None:
-    """Raises UnreadableError if the start of a file is no UTF-8 text, or has no line feeds.
+    """Raises UnreadableError if the start of a file is not UTF-8 text, or has no line feeds.
 
-    If lines end in carriage returns alone, all of them would be one. Single invalid bytes are
-    no error: they are repaired and counted where text is decoded.
+    Lines that end in carriage returns alone would all be one line. Single invalid bytes are not
+    an error: they are repaired and counted when text is decoded.
 
     Args:
         text: uncompressed content from its start, of which the first bytes are read.

@@ -16,7 +16,7 @@ from pretrain_data.corpus.readers.content import check_utf8
 from pretrain_data.corpus.unreadable import FILE, UnreadableError, naming_file
 
 FIELD_FLAG = "--text_field"
-# A record is read as a whole; what is longer is no JSONL.
+# A record is read as a whole; a longer line is not taken for JSONL.
 MAX_RECORD_BYTES = 256 << 20
 _KINDS = {
     bool: "a boolean",
@@ -68,7 +68,7 @@ class JsonLinesPart(ByteRange):
 
     def _texts(self, stream: BinaryIO) -> Iterator[tuple[str | None, int]]:
         position, number = self.start, 0
-        while self._goes_on(position) and (line := stream.readline(MAX_RECORD_BYTES + 1)):
+        while self._continues(position) and (line := stream.readline(MAX_RECORD_BYTES + 1)):
             position += len(line)
             number += 1
             if len(line) > MAX_RECORD_BYTES:
@@ -88,7 +88,7 @@ class JsonLinesPart(ByteRange):
         if self.is_divisible and position < self.end:
             raise OSError(NOW_SHORTER)
 
-    def _goes_on(self, position: int) -> bool:
+    def _continues(self, position: int) -> bool:
         return not self.is_divisible or position < self.end
 
     def _text(self, record: object, number: int) -> str | None:
@@ -118,7 +118,7 @@ class JsonLinesPart(ByteRange):
         return f"{FILE} {self.path} ({self.flag}), line {self._line_number(number)}"
 
     def _line_number(self, number: int) -> int:
-        """Returns the number in the file of a line of the part."""
+        """Returns the line number in the file of a line of the part."""
         with open_binary(self.path) as f:
             while f.tell() < self.start:
                 f.readline()

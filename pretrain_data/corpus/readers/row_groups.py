@@ -115,7 +115,7 @@ def check_column(schema, path: pathlib.Path, flag: str, text_column: str) -> Non
 
 
 def damaged(path: pathlib.Path, flag: str, error: Exception | str) -> UnreadableError:
-    """Returns the error of a file that is not what its suffix says."""
+    """Returns the error of a file that is not of the format of its suffix."""
     reason = str(error).split("\n")[0].rstrip(".")
     kind = path.suffix.removeprefix(".").capitalize()
     return UnreadableError(FILE, path, flag, f"is not a complete {kind} file: {reason}")

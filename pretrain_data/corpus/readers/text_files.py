@@ -47,8 +47,8 @@ class TextPart(ByteRange):
             offset: position relative to the start of the part; the split is at the first end
                 of a document after it, or of a line if the document continues for
                 `_MAX_DOCUMENT_BYTES`.
-            at_documents: blank lines end documents; otherwise the file is one.
-            whole_documents: split no document, however long.
+            at_documents: whether blank lines end documents; otherwise the file is one.
+            whole_documents: never split a document, however long.
 
         Returns:
             Both parts; the second one is empty if there is no boundary.
