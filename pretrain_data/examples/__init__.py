@@ -1,4 +1,4 @@
-"""Rows filled with text: the examples of pre-training, and writing them to TFRecord shards.
+"""Fills rows with text, the examples of pre-training, and writes them to TFRecord shards.
 
 Imports no other folder of `pretrain_data`.
 """

@@ -17,7 +17,7 @@ SHORT_TARGET_PROBABILITY = 0.05
 
 
 class Builder(Protocol):
-    """Makes examples of lines.
+    """Makes examples from lines.
 
     Attributes:
         num_documents: number of documents ended so far.
@@ -30,7 +30,7 @@ class Builder(Protocol):
     num_packed: int
 
     def start(self, rng: random.Random) -> None:
-        """Forgets what came before: counts, pending tokens and the random stream."""
+        """Resets counts, pending tokens and the random stream."""
 
     def add_line(self, token_ids: Sequence[int], complete: bool = True) -> list[Framed]:
         """Adds the tokens of a non-blank line, possibly none.
@@ -51,17 +51,17 @@ class Builder(Protocol):
         """
 
     def finish(self) -> list[Framed]:
-        """Returns what is left at the end of all documents."""
+        """Returns the remaining examples, at the end of all documents."""
 
 
 class ExampleBuilder:
     """Fills examples with lines; when one is full, the text continues in the next.
 
-    The tokens of a document are in its examples, each once and in their order. Probabilities
-    and target lengths are those of the authors' builder. An example ends at the last end of a
-    line or sentence in the second half of its row; if there is none, at the last end of a word;
-    and inside of a word only if that alone is longer than the row. Its two segments are divided
-    in the same order of preference.
+    Every token of a document is in its examples once, in order. Probabilities and target
+    lengths are those of the authors' builder. An example ends at the last end of a line or
+    sentence in the second half of its row; if there is none, at the last end of a word; and
+    inside a word only if that word is longer than the row. Its two segments are divided in the
+    same order of preference.
 
     Attributes:
         num_documents, dropped_tokens, num_packed: see `Builder`; nothing is dropped, and no
@@ -128,7 +128,7 @@ class ExampleBuilder:
         while start < len(self._tokens):
             if not ends_document and len(self._tokens) - start < self._target_length:
                 break
-            # A window of the pending tokens: a long line has many rows.
+            # A window of the pending tokens, since a long line fills many rows.
             window, line_ends = self._window(start, 2 * self._max_length)
             length, first_length = self._divide(window, line_ends)
             second = window[first_length:length]
@@ -226,7 +226,7 @@ class ExampleBuilder:
 
 
 def draw_target_length(rng: random.Random, max_length: int) -> int:
-    """Returns the length to fill the next example to: usually `max_length`, else a shorter one.
+    """Returns the target length of the next example: usually `max_length`, else a shorter one.
 
     The probability and the range are those of the authors' `_create_example`.
     """

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from electra_tf.text.framing import NUM_SPECIAL, Framed, frame, frame_documents
 from pretrain_data.examples.example_builder import ONE_SEGMENT_PROBABILITY, ExampleBuilder
 
-# Minimum room for another document: in less, it is not worth its [SEP].
+# Minimum room for another document; less is not worth a [SEP].
 _MIN_TOKENS = 4
 
 
@@ -15,9 +15,9 @@ class PackingExampleBuilder(ExampleBuilder):
     """Fills a row with further documents: FULL-SENTENCES of RoBERTa, section 4.2.
 
     A row of several documents is `[CLS] a [SEP] b [SEP] c [SEP]`: segment 0 is the first
-    document, segment 1 the others. A row of one is divided as by `ExampleBuilder`. Rows end at
-    ends of lines or sentences, as there; no row is meant to be short. A document continues
-    in the next row, so every token is in the examples once and in its order.
+    document, segment 1 the others. A row of one is divided as by `ExampleBuilder`. Rows also
+    end at ends of lines or sentences; none is made short on purpose. A document continues in
+    the next row, so every token is in the examples once, in order.
 
     Attributes:
         num_documents, dropped_tokens: see `Builder`; nothing is dropped.
@@ -38,7 +38,7 @@ class PackingExampleBuilder(ExampleBuilder):
         start = 0
         while start < len(self._tokens):
             room = self._room()
-            # The token after the room tells whether a word or sentence ends there.
+            # With the next token, which shows whether a word or sentence ends before it.
             window, line_ends = self._window(start, room + 1)
             if len(window) <= room:
                 if not ends_document:
@@ -56,20 +56,22 @@ class PackingExampleBuilder(ExampleBuilder):
         self._line_ends = [end - start for end in self._line_ends if end > start]
 
     def _room(self) -> int:
-        """Returns how many tokens another document may have in the row."""
+        """Returns the number of tokens for which the row has room in another document."""
         if not self._documents:
             return self._max_length - NUM_SPECIAL[1 + self._two_segments]
-        return self._max_length - self._used() - 1
+        return self._max_length - self._tokens_in_row() - 1
 
-    def _used(self) -> int:
+    def _tokens_in_row(self) -> int:
         return 1 + sum(len(document) + 1 for document in self._documents)
 
     def _length_in_row(self, tokens: array, line_ends: list[int], room: int) -> int:
-        """Returns how many tokens of a document that does not fit are in the row.
+        """Returns how many tokens of a document that does not fit to put in the row.
 
         0 if the row is at least half full and no sentence ends in the rest of it.
         """
-        missing = self._max_length // 2 - self._used() if self._documents else room // 2
+        missing = (
+            self._max_length // 2 - self._tokens_in_row() if self._documents else room // 2
+        )
         end = self._last_sentence_end(tokens, line_ends, max(1, missing), room)
         if end is None and (not self._documents or missing > 0):
             end = self._last_word_end(tokens, room)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from electra_tf.text.vocabulary import CONTINUATION, SPECIAL_TOKENS, Vocabulary
 
-# Punctuation that ends a sentence, of the scripts that have their own.
+# Punctuation that ends a sentence, in Latin and in scripts with their own.
 _TERMINATORS = frozenset(".!?…。．｡！？؟۔।॥።፧។။։՜՞‼⁇⁈⁉")
-# Besides closing brackets and quotation marks, which Unicode names.
+# Closers besides closing brackets and quotation marks, which Unicode classifies.
 _STRAIGHT_QUOTES = frozenset("\"'")
 
 
@@ -16,7 +16,7 @@ class TextBoundaries:
 
     A sentence ends after a terminator such as "." and the quotation marks and brackets that
     close after it; a period does not end one before a digit ("3.14") or after a single letter
-    ("J. Smith"). Words are never inside of a `##` continuation.
+    ("J. Smith"). A word never starts at a `##` continuation.
     """
 
     def __init__(self, vocabulary: Vocabulary):

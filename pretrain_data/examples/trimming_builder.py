@@ -1,4 +1,4 @@
-"""Builds examples as the authors do: what does not fit into a segment is dropped."""
+"""Builds examples as the authors do: tokens that do not fit into a segment are dropped."""
 
 import random
 from array import array
@@ -65,7 +65,7 @@ class TrimmingExampleBuilder:
 
     def end_document(self) -> list[Framed]:
         """See `Builder.end_document`."""
-        # A file that cannot be read to its end may leave half of a line.
+        # A file that cannot be read to its end may leave a part of a line.
         rest = self.add_line(()) if self._unfinished is not None else []
         self.num_documents += self._in_document
         self._in_document = False

@@ -28,7 +28,7 @@ class VocabularyBuildConfig:
         text_column: column of the text in Parquet.
         num_processes: number of processes that count words.
         report: files, globs and folders of held-out text to report on.
-        compare_with: vocabulary file to report on, too.
+        compare_with: another vocabulary file to include in the report.
 
     Raises:
         UserError: `inputs` or `report` is a single string.

@@ -1,4 +1,4 @@
-"""Trains a WordPiece vocabulary on text, whose words the project's tokenizer splits."""
+"""Trains a WordPiece vocabulary on words, as this project's tokenizer splits text."""
 
 import glob
 import hashlib
@@ -32,7 +32,7 @@ from pretrain_data.vocabulary.word_pieces import learn_pieces, sentencepiece
 
 OUTPUT_FLAG = "--output-file"
 REPORT_FLAG = "--report"
-# Share of words damaged by stripping accents, or spelled in two ways, from which there is a
+# Minimum fraction of words that are damaged by stripping accents, or spelled in two ways, for a
 # warning.
 _WARNED_SHARE = 0.01
 # Scripts that stripping accents damages: their name, their characters, and the damage.
@@ -106,7 +106,7 @@ def build_vocabulary(
 
 
 def _write_vocabulary(config: VocabularyBuildConfig, pieces: Sequence[str]) -> None:
-    """Writes the vocabulary, and before it the description of its tokenizer.
+    """Writes the description of the tokenizer, then the vocabulary.
 
     A vocabulary without its description could be used with other settings.
 
@@ -136,7 +136,7 @@ def _write_vocabulary(config: VocabularyBuildConfig, pieces: Sequence[str]) -> N
 def _find_held_out(
     config: VocabularyBuildConfig, corpus: Corpus, vocabularies: Sequence[pathlib.Path]
 ) -> Corpus | None:
-    """Returns the text to report on; raises UserError if it is trained on."""
+    """Returns the held-out text to report on; raises UserError if it is part of the corpus."""
     if not config.report:
         return None
     options = FormatOptions(REPORT_FLAG, config.text_field, config.text_column)
@@ -160,7 +160,7 @@ def _count_held_out(
     """Returns the words of the held-out text for each vocabulary, with its own settings.
 
     Raises:
-        UserError: there are none, or the text cannot be read.
+        UserError: there are no words, or the text cannot be read.
     """
     if held_out is None:
         return []
@@ -181,7 +181,7 @@ def _count_held_out(
 def _warn_of_lost_letters(
     config: VocabularyBuildConfig, word_counts: Mapping[str, int]
 ) -> None:
-    """Warns if stripping accents removes or decomposes what are letters of their script."""
+    """Warns if stripping accents removes or decomposes letters of a script."""
     if not (config.do_lower_case and config.strip_accents):
         return
     num_words = sum(word_counts.values())
@@ -196,9 +196,9 @@ def _warn_of_lost_letters(
 
 
 def _warn_of_two_spellings(word_counts: Mapping[str, int]) -> None:
-    """Warns of the same words in composed and decomposed characters (Unicode's NFC and NFD).
+    """Warns of words that occur in both composed and decomposed characters (NFC and NFD).
 
-    They have different tokens. Stripping accents decomposes all words before it.
+    The two have different tokens. Stripping accents avoids this, since it decomposes all words.
     """
     num_twice = 0
     for word, count in word_counts.items():
@@ -226,15 +226,15 @@ def _check_output_file(config: VocabularyBuildConfig) -> None:
     check_output_file(config.output_file, OUTPUT_FLAG)
     if config.output_file.exists() and not _is_vocabulary(config.output_file):
         raise UserError(f"{where} is not a vocabulary: pass another path")
-    if other := _other_of_its_description(config.output_file):
+    if other := _other_described(config.output_file):
         raise UserError(
             f"{where} would have the same description as {other}, "
             f"{description_file(other)}, which would be replaced: pass another path"
         )
 
 
-def _other_of_its_description(vocab_file: pathlib.Path) -> pathlib.Path | None:
-    """Returns another vocabulary, of the same stem, that its description describes now."""
+def _other_described(vocab_file: pathlib.Path) -> pathlib.Path | None:
+    """Returns another vocabulary that the description file of this one describes, if any."""
     description = description_file(vocab_file)
     if _describes(vocab_file):
         return None
@@ -246,7 +246,7 @@ def _other_of_its_description(vocab_file: pathlib.Path) -> pathlib.Path | None:
 
 
 def _describes(vocab_file: pathlib.Path) -> bool:
-    """Whether the description beside a vocabulary is there, intact and of this one."""
+    """Whether the description beside a vocabulary exists, is intact, and describes it."""
     try:
         return vocab_file.is_file() and load_tokenizer_description(vocab_file) is not None
     except UserError:
@@ -254,7 +254,7 @@ def _describes(vocab_file: pathlib.Path) -> bool:
 
 
 def _is_vocabulary(path: pathlib.Path) -> bool:
-    """Whether a file has lines of all special tokens, or none at all."""
+    """Whether a file is empty, or has a line for each special token."""
     lines = path.read_bytes().splitlines()
     return not lines or {token.encode() for token in SPECIAL_TOKENS} <= set(lines)
 

@@ -16,7 +16,7 @@ _NUM_EXAMPLES = 8
 
 @dataclasses.dataclass(frozen=True)
 class Coverage:
-    """A text as tokenized with a vocabulary.
+    """Counts of a text that is tokenized with a vocabulary.
 
     Attributes:
         vocabulary: the vocabulary.

@@ -117,7 +117,7 @@ def count_words_of(job: CountJob, report: Callable[[BuildCounts], None]) -> Word
 
 
 class _WordCounter:
-    """Counts words; most space-separated parts occur many times, and are split once."""
+    """Counts words; space-separated parts, most of which occur often, are split only once."""
 
     def __init__(self, do_lower_case: bool, strip_accents: bool):
         self._settings = (do_lower_case, strip_accents)

@@ -1,7 +1,7 @@
 """Learns the entries of a WordPiece vocabulary: characters, then longer pieces.
 
 The longer pieces are those that SentencePiece merges by byte-pair encoding, in its order: the
-most frequent pair first. It is given every distinct word once, with its count.
+most frequent pair first. Its input is every distinct word once, with its count.
 """
 
 import io
@@ -114,8 +114,8 @@ def learn_pieces(
         then longer pieces in the order in which they were merged.
 
     Raises:
-        UserError: the words have too few pieces, SentencePiece is not installed, or as
-            `choose_characters`.
+        UserError: the words have too few pieces, SentencePiece is not installed, or
+            `choose_characters` raises it.
     """
     characters = choose_characters(word_counts, vocab_size, character_coverage)
     pieces = _all_pieces(word_counts, characters, vocab_size)
@@ -151,7 +151,7 @@ def _all_pieces(
 
 
 def _learnable_words(word_counts: Mapping[str, int], characters: Characters) -> dict[str, int]:
-    """Returns words of several characters, all chosen; longer ones than pieces are in parts."""
+    """Returns the words of several characters, all chosen; very long ones are divided."""
     chosen = frozenset(characters.chosen) - _RESERVED
     counts: Counter[str] = Counter()
     for word, count in word_counts.items():
@@ -175,7 +175,7 @@ def _merged_pieces(
         input_format="tsv",
         model_writer=model,
         model_type="bpe",
-        # The start of a word is a character of its own there, merged with the first one.
+        # In SentencePiece, the start of a word is a character, which is merged with the first.
         vocab_size=num_pieces + 2 * len(characters.chosen) + len(_RESERVED),
         hard_vocab_limit=False,
         max_sentencepiece_length=_MAX_PIECE_LENGTH,
