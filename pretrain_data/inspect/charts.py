@@ -1,4 +1,4 @@
-"""Charts of the statistics as SVG that takes its colors from the page around it."""
+"""Charts of the statistics, as SVG in the colors of the page."""
 
 import io
 import re

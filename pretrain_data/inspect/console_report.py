@@ -66,8 +66,8 @@ def table_rows(
     """Returns the cells of the table of files; the first row is that of all files.
 
     Args:
-        report: that of `inspection.inspect_files`.
-        files: those of its files to show.
+        report: report of `inspection.inspect_files`.
+        files: its files to show.
         num_frequent: number of frequent tokens in the last column.
     """
     folder = common_folder(report)
@@ -96,7 +96,7 @@ def table_rows(
 
 
 def common_folder(report: Mapping[str, Any]) -> str:
-    """Returns the folder that all files are in, at any depth; "" if there is none."""
+    """Returns the deepest folder that contains all files; "" if there is none."""
     folders = [os.path.dirname(each["file"]) for each in report["files"]]
     if len({(is_remote(folder), os.path.isabs(folder)) for folder in folders}) > 1:
         if any(map(is_remote, folders)):

@@ -12,8 +12,8 @@ class DuplicateCounter:
     """Counts rows that equal an earlier one.
 
     The 64-bit hashes of the distinct rows are kept. If there are more than `max_hashes`, those
-    in the upper half of the range of hashes are no longer kept or looked up, and each
-    repetition found counts for two; then for four, and so on. The count is exact until then,
+    in the upper half of the range of hashes are dropped and no longer looked up, and each
+    repetition found counts as two; then as four, and so on. The count is exact until then,
     and an unbiased estimate afterwards (adaptive sampling; Flajolet 1990).
 
     Args:

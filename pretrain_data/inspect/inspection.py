@@ -25,7 +25,7 @@ _BATCH_SIZE = 1024
 
 @dataclasses.dataclass(frozen=True)
 class Inspection:
-    """What was found in record files.
+    """Statistics and a sample of record files.
 
     Attributes:
         report: statistics of each file and of all, as JSON values.
@@ -53,7 +53,7 @@ def inspect_files(
 
     Args:
         files: TFRecord files.
-        vocabulary: that of the records.
+        vocabulary: vocabulary of the records.
         max_records: read about this many records, the same number from the start of each
             file; None reads all.
         num_examples: number of examples to sample from the records that are read.
@@ -99,7 +99,7 @@ def inspect_files(
 def _spans(
     path: str, length: int, vocabulary: Vocabulary, skip_bad_records: bool
 ) -> tuple[Sequence[RecordSpan], int]:
-    """Returns what to read of a file, and the number of records that are skipped."""
+    """Returns the spans of a file to read, and the number of records that are skipped."""
     if not skip_bad_records:
         return [RecordSpan(path)], 0
     scan = scan_file(path, length, vocabulary.size)

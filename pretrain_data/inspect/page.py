@@ -24,7 +24,7 @@ def render_page(
     """Returns the page.
 
     Args:
-        report: that of `inspection.inspect_files`.
+        report: report of `inspection.inspect_files`.
         examples: the tokens of masked examples: `token`, `state`, `segment` and `joins`
             of each (see `electra_tf.inference.masked_examples.ExampleToken`).
         title: heading of the page.

@@ -66,12 +66,12 @@ class RecordCounts:
             setattr(self, field.name, both)
 
     def to_dict(self, vocabulary: Vocabulary, num_frequent: int) -> dict[str, Any]:
-        """Returns the statistics as JSON values; shares are from 0 to 1, None of nothing.
+        """Returns the statistics as JSON values; fractions are from 0 to 1, or None of nothing.
 
-        An unknown word is one token, so the share of unknown ones is that of the words.
+        An unknown word is one token, so the number of [UNK] is that of unknown words.
 
         Args:
-            vocabulary: that of the records.
+            vocabulary: vocabulary of the records.
             num_frequent: number of most frequent tokens.
         """
         num_tokens = int(self.tokens.sum())

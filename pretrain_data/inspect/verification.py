@@ -25,7 +25,7 @@ class VerifiedFile:
     Attributes:
         path: the file.
         num_records, num_bytes: its size.
-        in_manifest: whether they were compared with a manifest.
+        in_manifest: whether the size was compared with a manifest.
     """
 
     path: str
@@ -39,9 +39,9 @@ def verify_files(
 ) -> list[VerifiedFile]:
     """Reads every record, and compares files with the manifests beside them.
 
-    Of every record: its length and both checksums, its features and their lengths, and that
-    all values are in range. Of every file: that the manifest lists it with the same number of
-    records and bytes, and the same hash. Of every folder: that no shard is missing.
+    Checks of every record its length and both checksums, its features and their lengths, and
+    the range of all values; of every file, that the manifest lists it with the same number of
+    records and bytes, and the same hash; of every folder, that no shard is missing.
 
     Args:
         files: TFRecord files, with or without a manifest.
@@ -91,7 +91,7 @@ def _check_folder(folder: str, manifest: Manifest | None, vocab_size: int, flag:
 def _scan(
     files: Sequence[str], manifests: dict[str, Manifest | None], vocab_size: int
 ) -> Iterator[tuple[str, tuple[FileScan, str | None]]]:
-    """Yields the files in their order, with their hashes, while several are being read.
+    """Yields the files in order, with scan and hash; several files are read at once.
 
     A hash is None if it is not needed: the file is damaged, or the manifest has none.
     """

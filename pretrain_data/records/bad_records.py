@@ -51,7 +51,7 @@ class BadRecord:
         path: the file.
         offset: byte offset of the record.
         reason: cause of the damage.
-        loses_rest: whether the rest of the file is unreadable, too.
+        loses_rest: whether the rest of the file is also unreadable.
     """
 
     path: str
@@ -77,7 +77,7 @@ def scan_files(
 ) -> list[FileScan]:
     """Reads every record of every file, several files at a time; see `scan_file`.
 
-    Files that have not changed since are not read again.
+    Files that have not changed since an earlier call are not read again.
     """
 
     def scan(path: str) -> FileScan:
@@ -202,20 +202,20 @@ def iterate_records(path: str) -> Iterator[tuple[bytes, int, BadRecord | None]]:
     while True:
         count, bad_offset = plausible_records(path, offset)
         records = read_span(path, offset, ALL_RECORDS if bad_offset is None else count)
-        # The damage is inspected below.
+        # Damage is diagnosed below.
         with contextlib.suppress(tf.errors.DataLossError):
             for record in records.as_numpy_iterator():
                 yield record, offset, None
                 offset += FRAME_BYTES + len(record)
         if offset == size:
             return
-        bad_record, offset = _inspect(path, offset, size)
+        bad_record, offset = _diagnose(path, offset, size)
         yield b"", bad_record.offset, bad_record
         if bad_record.loses_rest:
             return
 
 
-def _inspect(path: str, offset: int, size: int) -> tuple[BadRecord, int]:
+def _diagnose(path: str, offset: int, size: int) -> tuple[BadRecord, int]:
     """Returns the bad record at `offset`, and the offset of the next record."""
     with tf.io.gfile.GFile(path, "rb") as f:
         f.seek(offset)
@@ -266,7 +266,7 @@ def content_problem(
         for position, value in enumerate(features[name].int64_list.value):
             if not 0 <= value < limit:
                 least = f"from 0 to {limit - 1:,}"
-                known = f"those of the vocabulary are {least}" if name == INPUT_IDS else least
+                known = f"ids of the vocabulary are {least}" if name == INPUT_IDS else least
                 return f"its {name} has {value:,} at position {position}; {known}"
     return None
 

@@ -19,16 +19,16 @@ def check_shards(
     *,
     skip_missing: bool = False,
 ) -> None:
-    """Checks that the shards of folders are all there, whichever of them are read.
+    """Checks that no shard is missing in the folders of files, even if it is not to be read.
 
-    Without a manifest, names such as `…-3-of-8` tell how many there were; what is missing is
-    warned of, since files of other programs may have been left out on purpose. So is a file
-    without records.
+    Without a manifest, names such as `…-3-of-8` give the number of shards. Missing ones only
+    cause a warning, since files of other programs may have been left out on purpose; so do
+    files without records.
 
     Args:
         files: the files to read.
         manifests: the manifests of their folders, where there are any.
-        skip_missing: warn of missing shards in any case.
+        skip_missing: warn of missing shards instead of failing.
 
     Raises:
         UserError: a shard in the manifest is missing.
@@ -54,8 +54,8 @@ def check_shards(
 def warn_of_unlisted(files: Sequence[str], manifests: Mapping[str, Manifest | None]) -> None:
     """Warns of files that the manifest beside them does not list.
 
-    They are read, since records of other programs may have been added on purpose; a shard of an
-    earlier build, however, has the same text a second time.
+    They are read, since records of other programs may have been added on purpose; but shards
+    left by an earlier build repeat the same text.
 
     Args:
         files: the files to read.
@@ -72,7 +72,7 @@ def warn_of_unlisted(files: Sequence[str], manifests: Mapping[str, Manifest | No
             warn_once(
                 f"{len(unlisted):,} of {len(inside):,} files {are} not listed in the "
                 f"{FILE_NAME} beside them and {are} read with the others: {first}. Remove "
-                "what is left of another build"
+                "files of another build"
             )
 
 

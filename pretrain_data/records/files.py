@@ -23,21 +23,21 @@ _COUNT_BATCH = 1024
 _FILES_COUNTED_AT_ONCE = 8
 _FINGERPRINT_BYTES = 4096
 _HASHED_BYTES = 1 << 22
-# Around the path of a changed file in TensorFlow's messages.
+# Marks the path of a changed file in TensorFlow's messages.
 _CHANGED = "|changed|"
 _CHANGED_PATH = re.compile(rf"{re.escape(_CHANGED)}(.*?){re.escape(_CHANGED)}", re.DOTALL)
-# Of a file that is removed just before TensorFlow opens it.
+# Message on a file that is removed just before TensorFlow opens it.
 _REMOVED_PATH = re.compile(r"(?:^|\}\} )([^{}]+?); No such file or directory")
-# Of a record that is not whole, in TensorFlow's messages and in ours.
+# Part of TensorFlow's messages, and of ours, on a record that is not whole.
 _BROKEN_RECORD = re.compile(r"record at (byte )?\d+")
 
 
 def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -> list[str]:
     """Resolves glob patterns to files, sorted within each pattern.
 
-    A file that several patterns match, however they spell its folder or by links, is listed
-    once. The
-    characters of a folder that exists mean themselves: `data[1]/*` are the files of `data[1]`.
+    A file that several patterns match, also by other spellings of its folder or by links, is
+    listed once. The name of an existing folder is taken literally: `data[1]/*` are the files
+    in `data[1]`.
 
     Args:
         patterns: one or several patterns, comma-separated or as a sequence.
@@ -51,7 +51,7 @@ def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -
     files: dict[str, str] = {}
     for pattern in (p for given in patterns for p in split_patterns(str(given))):
         matches = sorted(tf.io.gfile.glob(pattern_of_files(pattern)))
-        # Patterns such as pretrain_tfrecords/* match the manifest, too.
+        # Patterns such as pretrain_tfrecords/* also match the manifest.
         matches = [p for p in matches if os.path.basename(p) != records_manifest.FILE_NAME]
         if not matches:
             raise UserError(
@@ -71,15 +71,15 @@ def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -
 
 
 def file_identity(path: str) -> str:
-    """Returns the identity of a file: the same for all its paths, including links."""
+    """Returns an identity that is the same for all paths of a file, including links."""
     return path if is_remote(path) else os.path.realpath(path)
 
 
 def fingerprint(files: Sequence[str]) -> str:
-    """Returns the SHA-256 of names, sizes, first and last bytes of files, in their order.
+    """Returns the SHA-256 of names, sizes, first and last bytes of files, in order.
 
-    Records of another corpus, vocabulary, seed or order differ in it; reading all of a corpus
-    would take too long for every start. Folders are not part of it, so files may be moved.
+    It changes with corpus, vocabulary, seed and order of the records; reading a whole corpus at
+    every start would take too long. Folders are not part of it, so files may be moved.
 
     Raises:
         UserError: a file cannot be read.
@@ -92,9 +92,9 @@ def fingerprint(files: Sequence[str]) -> str:
 
 
 def content_identity(path: str) -> str:
-    """Returns what a file and its copies have in common: size, first and last bytes.
+    """Returns an identity that is the same for copies of a file: of size, first and last bytes.
 
-    Files without records have nothing in common but links.
+    Empty files have the same identity only if they are links to each other.
 
     Raises:
         UserError: the file cannot be read.
@@ -118,7 +118,7 @@ def _sample(path: str) -> tuple[int, bytes]:
 
 
 def changes_of(files: Sequence[str]) -> Callable[[str], None]:
-    """Returns a function that raises ValueError if a local file has changed since.
+    """Returns a function that raises ValueError if a local file has changed since this call.
 
     `locate_bad_records` turns its error into a message. Remote files are not compared.
     """
@@ -127,7 +127,7 @@ def changes_of(files: Sequence[str]) -> Callable[[str], None]:
     def check(path: str) -> None:
         if path not in now:
             return
-        with contextlib.suppress(UserError):  # it cannot be read any more
+        with contextlib.suppress(UserError):  # it can no longer be read
             if now[path] == fingerprint([path]):
                 return
         raise ValueError(f"{_CHANGED}{path}{_CHANGED}")
@@ -198,7 +198,7 @@ def locate_bad_records(
         vocab_size: upper bound of the ids; None checks no ids.
 
     Raises:
-        UserError: a record is damaged, or the file is not that of `changes_of` any more.
+        UserError: a record is damaged, or a file has changed since `changes_of`.
     """
     try:
         yield
@@ -208,14 +208,14 @@ def locate_bad_records(
             raise UserError(
                 f"{flag}: {changed[1]} has been removed or replaced while it was read: restore "
                 "it, and run the same command again, which resumes from the last checkpoint. "
-                "New records are for a new run"
+                "To train on new records, start a new run"
             ) from error
         files = find_record_files(patterns, flag)
         bad_record = diagnose_bad_record(files, seq_length, vocab_size)
         if bad_record is None and _BROKEN_RECORD.search(str(error)):
             raise UserError(
                 f"{flag}: a record was broken when it was read, but none is now: the file was "
-                "written at that time, or storage failed. Run the same command again, which "
+                "being written then, or storage failed. Run the same command again, which "
                 "resumes from the last checkpoint"
             ) from error
         if bad_record is None:

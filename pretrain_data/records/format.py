@@ -43,7 +43,7 @@ def parse_records(
 
     Raises:
         InvalidArgumentError: a feature is missing or of another length, or an id is beyond
-            the vocabulary. Embedding lookups on GPUs would return zeros for it.
+            the vocabulary. (On GPUs, embedding lookups would return zeros for such an id.)
     """
     feature = tf.io.FixedLenFeature([max_seq_length], tf.int64)
     parsed = tf.io.parse_example(records, dict.fromkeys(ENCODER_INPUTS, feature))
@@ -75,8 +75,8 @@ def read_span(
         path: the file.
         offset: byte offset of the first record.
         count: number of records.
-        check: called with a path that is a tensor before the file is opened; its ValueError
-            becomes an InvalidArgumentError.
+        check: if `path` is a tensor, called with the path before the file is opened; its
+            ValueError becomes an InvalidArgumentError.
     """
     if isinstance(path, str):
         check_lengths(path, offset, count)
@@ -110,7 +110,7 @@ def _checked_path(
     try:
         check_lengths(path.decode(), int(offset), int(count))
     except (ValueError, OSError):
-        if check is not None:  # it may have changed since
+        if check is not None:  # the file may have changed
             check(path.decode())
         raise
     return path

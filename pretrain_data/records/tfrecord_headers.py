@@ -1,4 +1,4 @@
-"""Checks the lengths in TFRecord headers, which TensorFlow allocates without looking."""
+"""Checks the lengths in TFRecord headers: TensorFlow allocates memory of any such length."""
 
 import functools
 import os
@@ -17,9 +17,9 @@ class PlausibleRecords(NamedTuple):
     """Consecutive records that end within their file.
 
     Attributes:
-        count: their number.
-        bad_offset: position of the record after them that is longer than the rest of the file;
-            None if there is none.
+        count: number of these records.
+        bad_offset: position of the next record, if it is longer than the rest of the file;
+            else None.
     """
 
     count: int
@@ -62,7 +62,7 @@ def plausible_records(
 def check_lengths(path: str, offset: int, count: int) -> None:
     """Raises ValueError if one of the records is longer than the rest of the file.
 
-    A file that has not changed is looked at once.
+    A file that has not changed is checked once.
     """
     if "://" not in path:
         status = os.stat(path)

@@ -157,7 +157,7 @@ def test_lengths_beyond_the_file_are_refused_before_tensorflow_allocates_them(
 def test_ids_beyond_the_vocabulary_name_file_and_record(records, tmp_path):
     path = tmp_path / "data-0"
     for record, reason in [
-        (make_record(4096), "its input_ids has 4,096 at position 0; those of the vocabulary"),
+        (make_record(4096), "its input_ids has 4,096 at position 0; ids of the vocabulary"),
         (make_record(-1), "its input_ids has -1 at position 0"),
         (make_record(15).replace(b"\0" * LENGTH, b"\2" * LENGTH), "its segment_ids has 2"),
     ]:
