@@ -18,12 +18,12 @@ class CorpusBuildConfig:
         output_dir: folder of the shards and the manifest.
         max_seq_length: sequence length, in tokens.
         num_processes: number of worker processes. The examples depend on the corpus, the
-            settings and `seed`, their order on this number, too.
+            settings and `seed`; their order also depends on this number.
         num_out_files: number of shards; None chooses by corpus size.
         blanks_separate_docs: a blank line ends a document, not only the end of a file.
-        do_lower_case: lowercase the text; None takes what the description beside the
-            vocabulary says, and lowercases without one.
-        strip_accents: strip accents when lowercasing; None as for `do_lower_case`.
+        do_lower_case: lowercase the text; None is the setting described beside the
+            vocabulary, or true without a description.
+        strip_accents: strip accents when lowercasing; None is as for `do_lower_case`.
         shuffle_files: read the files in random order instead of sorted by path.
         seed: random seed.
         overwrite: replace data in the output folder.
@@ -38,14 +38,14 @@ class CorpusBuildConfig:
         eval_fraction: share of the documents to hold out, by the hash of their text, into
             records of their own.
         deduplicate: one of `selection.DEDUPLICATE_CHOICES`; "exact" leaves out all but the
-            first of equal documents, "near" all but the first of similar ones, too.
+            first of equal documents, "near" also all but the first of similar ones.
         near_duplicate_threshold, near_duplicate_words, near_duplicate_permutations: settings
             of `near_duplicates`.
         pack: continue a row with the next document.
         sentences: one of `sentences.SENTENCES_CHOICES`; "split" makes a line of every sentence.
-        sentence_language: code of the language whose rules split them.
-        runner: one of `cluster_run.RUNNERS`, with which Apache Beam builds; None builds in
-            processes of this machine.
+        sentence_language: code of the language whose rules split sentences.
+        runner: one of `cluster_run.RUNNERS`, the Apache Beam runner that builds; None builds
+            in processes of this machine.
         pipeline_options: options of Beam, such as `--parallelism=8`.
 
     Raises:

@@ -100,7 +100,7 @@ def held_out_manifest(
     num_units: int,
     temporary_dir: pathlib.Path,
 ) -> records_manifest.Manifest | None:
-    """Returns the manifest of what was held out, if --eval_fraction is given.
+    """Returns the manifest of the held-out records, if --eval_fraction is given.
 
     Raises:
         UserError: no document was held out.

@@ -24,7 +24,7 @@ PERMUTATIONS_FLAG = "--near_duplicate_permutations"
 # Kana and ideographs are words of their own: they are written without spaces.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)  # six times as fast as others
-# Maximum length of shingles and signatures: far above useful ones, and fits in memory.
+# Maximum length of shingles and signatures: more than is useful, but fits in memory.
 _MAX_LENGTH = 1 << 16
 _SCHEME = "affine32"
 _RECALL = 0.95
@@ -73,7 +73,7 @@ def _word_pattern() -> re.Pattern[str]:
 class DocumentSigner:
     """Computes the signatures of documents from their lines, in bounded memory.
 
-    Case, punctuation, white space and ends of lines make no difference.
+    Case, punctuation, white space and ends of lines are ignored.
     """
 
     def __init__(self, num_words: int, num_permutations: int):
@@ -116,7 +116,7 @@ class DocumentSigner:
         return signature
 
     def _start_document(self) -> None:
-        # Hashes of the last words, which are in no shingle yet or start the next ones.
+        # Hashes of the last words, which are not in a shingle yet or begin the next ones.
         self._hashes: list[int] = []
         self._unfinished = ""
         self._is_short = True
@@ -147,7 +147,7 @@ class _WordHashes(dict[str, int]):
 
 
 def find_near_duplicates(signatures: np.ndarray, threshold: float) -> np.ndarray:
-    """Returns which documents nearly equal an earlier one that is kept, bool [documents].
+    """Returns which documents are near-duplicates of an earlier kept one, bool [documents].
 
     Args:
         signatures: uint32 [documents, num_permutations], in order.
@@ -176,8 +176,8 @@ def choose_bands(threshold: float, num_permutations: int) -> tuple[int, int]:
     """Returns the number of bands of the index, and the number of values in each.
 
     Documents of similarity s share a band of r values with probability s^r, and one of b bands
-    with 1 - (1 - s^r)^b (Leskovec et al., Mining of Massive Datasets, 3.4.2). The longest
-    bands are chosen that find `_RECALL` of the documents at the threshold.
+    with 1 - (1 - s^r)^b (Leskovec et al., Mining of Massive Datasets, 3.4.2). This chooses the
+    longest bands that find `_RECALL` of the documents at the threshold.
     """
     for length in range(num_permutations // 2, 1, -1):
         num_bands = num_permutations // length

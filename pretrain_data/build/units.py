@@ -1,7 +1,7 @@
 """Divides a corpus into units, each of which has a random stream of its own.
 
-A unit's examples depend on its text, the settings and its number, so the examples of a corpus
-are the same however many processes or machines share the units.
+A unit's examples depend on its text, the settings and its number, so those of a corpus do not
+depend on the number of processes or machines.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from pretrain_data.corpus.partition import CorpusPart, divide, shuffled
 
 # Expected bytes of text. Files that cannot be split may make larger units.
 _UNIT_BYTES = 1 << 20
-# Small corpora have smaller ones, for several processes.
+# Small corpora have smaller units, so that several processes can share them.
 _MIN_UNIT_BYTES = 4 << 10
 _NUM_SMALL_UNITS = 16
 # Splitting a file takes a read, which is slow on a remote file system.
@@ -23,7 +23,7 @@ _MAX_UNITS = 4096
 
 @dataclasses.dataclass(frozen=True)
 class Unit:
-    """Text that is built without regard to the rest of the corpus.
+    """Text whose examples do not depend on the rest of the corpus.
 
     Attributes:
         index: position in the corpus, from 0.

@@ -1,4 +1,4 @@
-"""What the processes of a build tell their parent."""
+"""Progress and errors that the processes of a build report to their parent."""
 
 from typing import NamedTuple, Self
 

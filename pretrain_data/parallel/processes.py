@@ -15,11 +15,11 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.signals import handling
 from pretrain_data.parallel.counts import BuildCounts, WorkerError
 
-# Does a job, reporting its progress, and returns the result.
+# Runs a job, reporting its progress, and returns the result.
 Work = Callable[[Any, Callable[[BuildCounts], None]], Any]
 
 TERMINATED_STATUS = 128 + signal.SIGTERM
-# A process in a system call to a hanging disk does not end.
+# Maximum wait for processes to end: one in a system call to a hanging disk does not.
 _SECONDS_TO_END = 5.0
 
 
@@ -28,8 +28,8 @@ def run_jobs(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:
 
     Args:
         work: a function of a module; `run_job` or `scan_documents`.
-        jobs: have an `index`, from 0.
-        progress: shows the progress of all.
+        jobs: the jobs; each has an `index`, from 0.
+        progress: shows the progress of all jobs.
 
     Returns:
         The result of each job.
@@ -38,7 +38,7 @@ def run_jobs(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:
         UserError: the input is invalid, or a process was killed.
         WorkerError: a process failed for another reason.
     """
-    return (_run_here if len(jobs) == 1 else _run_apart)(work, jobs, progress)
+    return (_run_here if len(jobs) == 1 else _run_in_processes)(work, jobs, progress)
 
 
 def _run_here(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:
@@ -48,7 +48,7 @@ def _run_here(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:
     return [work(jobs[0], report)]
 
 
-def _run_apart(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:
+def _run_in_processes(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:
     """Runs each job in its own process; any failure ends them all."""
     # Spawned, because TensorFlow does not survive a fork.
     context = multiprocessing.get_context("spawn")
@@ -58,10 +58,12 @@ def _run_apart(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:
     try:
         with _without_sigint():
             for job in jobs:
-                # One pipe each: a shared queue stays locked, or has half a message, if a
-                # process is killed while writing.
+                # One pipe each: a process that is killed while writing would leave a shared
+                # queue locked, or with half a message.
                 ours, theirs = context.Pipe(duplex=False)
-                process = context.Process(target=_work, args=(work, job, theirs), daemon=True)
+                process = context.Process(
+                    target=_run_job, args=(work, job, theirs), daemon=True
+                )
                 process.start()
                 theirs.close()
                 processes[ours] = process
@@ -78,18 +80,18 @@ def _run_apart(work: Work, jobs: list[Any], progress: ProgressBar) -> list[Any]:
                 sum(t.examples for t in totals),
             )
     finally:
-        _end([*processes.values()])
+        _end_processes([*processes.values()])
     return results
 
 
 @contextlib.contextmanager
 def _without_sigint() -> Iterator[None]:
-    """Lets new processes ignore Ctrl-C, which reaches all; the parent ends them."""
+    """Makes new processes ignore Ctrl-C, which reaches all of them; the parent ends them."""
     with handling([signal.SIGINT], signal.SIG_IGN):
         yield
 
 
-def _end(processes: list[multiprocessing.Process]) -> None:
+def _end_processes(processes: list[multiprocessing.Process]) -> None:
     for process in processes:
         process.terminate()
     for process in processes:
@@ -105,7 +107,7 @@ def _receive(
     """Yields job indices and messages, until each process has sent its result.
 
     Raises:
-        UserError: a process has ended without one.
+        UserError: a process has ended without a result.
     """
     waiting = dict(processes)
     while waiting:
@@ -113,13 +115,13 @@ def _receive(
             try:
                 index, message = connection.recv()
             except (EOFError, OSError):
-                raise _lost(waiting[connection]) from None
+                raise _lost_process_error(waiting[connection]) from None
             yield index, message
             if not isinstance(message, BuildCounts):
                 del waiting[connection]
 
 
-def _lost(process: multiprocessing.Process) -> UserError:
+def _lost_process_error(process: multiprocessing.Process) -> UserError:
     process.join(_SECONDS_TO_END)
     status = process.exitcode
     ended = f"has ended with status {status}"
@@ -131,7 +133,7 @@ def _lost(process: multiprocessing.Process) -> UserError:
     )
 
 
-def _work(work: Work, job: Any, parent: Connection) -> None:
+def _run_job(work: Work, job: Any, parent: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
@@ -146,6 +148,6 @@ def _work(work: Work, job: Any, parent: Connection) -> None:
 
 
 def _end_with_parent() -> None:
-    """Ends this process when its parent has been killed and could not end it."""
+    """Ends this process if its parent has been killed, and so cannot end it."""
     multiprocessing.parent_process().join()
     os._exit(TERMINATED_STATUS)

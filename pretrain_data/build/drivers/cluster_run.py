@@ -63,7 +63,7 @@ class ClusterRun:
             raise UserError(
                 f"{RUNNER_FLAG} must be one of {', '.join(RUNNERS)}, not {config.runner}"
             )
-        refused = f"{RUNNER_FLAG}={config.runner} does not take"
+        refused = f"{RUNNER_FLAG}={config.runner} does not support"
         if config.is_openwebtext:
             raise UserError(f"{refused} the archives of OpenWebText")
         if config.deduplicate == "near":
@@ -73,7 +73,7 @@ class ClusterRun:
             )
         if config.num_processes > 1 and config.runner != _DIRECT:
             raise UserError(
-                f"{refused} --num-processes: --pipeline_options has the cluster's workers"
+                f"{refused} --num-processes: set the cluster's workers by --pipeline_options"
             )
         import_extra("apache_beam", "beam", RUNNER_FLAG)
 
@@ -96,7 +96,7 @@ class ClusterRun:
             if invalid:
                 raise UserError(f"{OPTIONS_FLAG}: {' '.join(invalid[1].split())}") from error
             if _JOB_SERVER in str(error):
-                raise UserError(_no_job_server(plan.config.runner, error)) from error
+                raise UserError(_job_server_message(plan.config.runner, error)) from error
             lines = str(error).strip().splitlines() or [repr(error)]
             raise WorkerError(f"The pipeline failed: {lines[-1]}") from error
         result: BuildResult = pickle.loads((plan.temporary_dir / _RESULT_FILE).read_bytes())
@@ -149,13 +149,13 @@ class ClusterRun:
     def _make_runner(self, config: CorpusBuildConfig, options: Any) -> Any:
         if self._runner is not None or config.runner != _DIRECT:
             return self._runner or config.runner
-        # By name, Beam would look for one of several implementations on the network.
+        # Given a name, Beam would look for one of several implementations on the network.
         portability = "apache_beam.runners.portability"
         runners = import_extra(f"{portability}.fn_api_runner.fn_runner", "beam", RUNNER_FLAG)
         service = import_extra(f"{portability}.portable_runner", "beam", RUNNER_FLAG)
         messages = import_extra("apache_beam.portability.api", "beam", RUNNER_FLAG)
         encoded = service.JobServiceHandle.encode_pipeline_options(options.get_all_options())
-        # For the worker processes, which would have no options otherwise.
+        # Passes the options on to the worker processes.
         given = runners.ExtendedProvisionInfo(
             messages.beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded)
         )
@@ -163,7 +163,7 @@ class ClusterRun:
 
 
 def shard_keys(plan: BuildPlan) -> list[ShardKey]:
-    """Returns the shards: those to train on, then those of what is held out."""
+    """Returns the shards to train on, followed by the held-out ones."""
     keys = [
         ShardKey(str(plan.temporary_dir), i, plan.num_shards, held_out=False)
         for i in range(plan.num_shards)
@@ -210,24 +210,24 @@ def _options(plan: BuildPlan) -> Any:
         options += ["--direct_running_mode=multi_processing"]
         options += ["--default_sdk_harness_log_level=WARNING"]
     module = import_extra("apache_beam.options.pipeline_options", "beam", RUNNER_FLAG)
-    said = io.StringIO()
+    captured = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):  # all of Beam's options, before the error
+        with contextlib.redirect_stderr(captured):  # all of Beam's options, before the error
             parsed = module.PipelineOptions([*options, *plan.config.pipeline_options])
             known = parsed.get_all_options()
             given = parsed.get_all_options(retain_unknown_options=True)
     except SystemExit as error:
-        problem = said.getvalue().strip().splitlines()[-1].partition("error: ")[2]
+        problem = captured.getvalue().strip().splitlines()[-1].partition("error: ")[2]
         raise UserError(f"{OPTIONS_FLAG}: {problem}") from error
     unknown = [name for name in given if name not in known]
-    if unknown and plan.config.runner == _DIRECT:  # servers of the others have their own
+    if unknown and plan.config.runner == _DIRECT:  # other runners have options of their own
         raise UserError(f"{OPTIONS_FLAG}: Beam does not know {', '.join(unknown)}")
     return parsed
 
 
 @contextlib.contextmanager
 def _modules_for_workers() -> Iterator[None]:
-    """Lets worker processes on this machine import our modules, from whatever folder."""
+    """Makes our modules importable in worker processes on this machine."""
     root = str(pathlib.Path(__file__).resolve().parents[3])
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([root, *([before] if before else [])])
@@ -245,8 +245,8 @@ def _modules_for_workers() -> Iterator[None]:
             os.environ["PYTHONPATH"] = before
 
 
-def _no_job_server(runner: str, error: Exception) -> str:
-    """Says that Beam's server of a runner cannot be downloaded, and what can be done."""
+def _job_server_message(runner: str, error: Exception) -> str:
+    """Returns the message that the job server of a runner cannot be downloaded."""
     address = re.search(r"https?://\S+\.jar", str(error))
     option = {"FlinkRunner": "flink", "SparkRunner": "spark"}.get(runner, "RUNNER")
     return (

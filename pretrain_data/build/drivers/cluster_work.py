@@ -1,7 +1,7 @@
 """What the workers of a cluster do: hash documents, build units, write shards.
 
-Beam runs these functions, maybe several times over: each depends on its input alone, and a
-shard gets its name when it is complete. What a lost worker did is done again, and counts once.
+Beam may run these functions several times: each depends only on its input, and a shard gets its
+name when it is complete. The work of a lost worker is repeated, and counts once.
 """
 
 import os
@@ -47,8 +47,8 @@ class ShardKey(NamedTuple):
     """A shard to write.
 
     Attributes:
-        directory: of the shard.
-        index: of the shard.
+        directory: folder of the shard.
+        index: number of the shard, from 0.
         count: number of shards in the folder.
         held_out: whether its examples are held out.
     """
@@ -63,7 +63,7 @@ def write_units(path: str, units: Sequence[Unit]) -> list[tuple[int, Place]]:
     """Writes units to a file, since a pipeline must not contain millions of file names.
 
     Returns:
-        The index of each unit, and its place.
+        The index and place of each unit.
     """
     import tensorflow as tf
 
@@ -88,7 +88,7 @@ def read_unit(path: str, place: Place) -> Unit:
 
 
 def rename(source: str, target: str) -> None:
-    """Gives a file its name, in place of an older file."""
+    """Renames a file, and replaces an older one of that name."""
     import tensorflow as tf
 
     tf.io.gfile.rename(source, target, overwrite=True)
@@ -207,7 +207,7 @@ class WriteShard:
     """Writes the records of a shard, sorted by key."""
 
     def __init__(self, shards: Sequence[ShardKey]):
-        """Initializes the function with the shards that the numbers of records stand for."""
+        """Initializes the function with the shards, in the order of their numbers."""
         self._shards = shards
 
     def __call__(self, element: tuple[int, Iterable[tuple[int, bytes] | None]]) -> BuildResult:

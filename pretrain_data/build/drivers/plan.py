@@ -1,4 +1,4 @@
-"""What a build is to make; drivers (local processes, or a cluster) carry it out."""
+"""The plan of a build, and the interface of drivers, which carry it out."""
 
 import dataclasses
 import pathlib
@@ -16,7 +16,7 @@ class BuildPlan:
     """Units to build into shards.
 
     Attributes:
-        config: settings, with those of the tokenizer known.
+        config: settings; those of the tokenizer are not None.
         vocabulary: WordPiece vocabulary.
         units: the corpus.
         num_disk_bytes: size of the corpus on disk.
@@ -37,13 +37,13 @@ class BuildPlan:
 
 
 class Driver(Protocol):
-    """Builds the units of a plan, wherever that is done."""
+    """Builds the units of a plan, on this machine or on a cluster."""
 
     def check(self, config: CorpusBuildConfig) -> None:
-        """Raises UserError for settings that it cannot build with."""
+        """Raises UserError for settings that the driver does not support."""
 
     def run(self, plan: BuildPlan) -> tuple[list[BuildResult], float]:
-        """Writes the shards; returns results that name all of them, and the seconds.
+        """Writes the shards; returns results that name all of them, and seconds taken.
 
         Raises:
             UserError: a corpus file cannot be read, or a shard cannot be written.

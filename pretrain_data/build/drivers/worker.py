@@ -1,4 +1,4 @@
-"""The work of one build process: its units of the corpus to its shards."""
+"""The work of one build process: makes its shards from its units of the corpus."""
 
 import pathlib
 from collections.abc import Callable
@@ -61,6 +61,6 @@ def _close(
     from pretrain_data.records.files import file_sha256
 
     shards = writer.close()
-    # Read back while the system has them in memory, 200 times as fast as they are built.
+    # Reads the shards while the system still caches them, 200 times as fast as building them.
     hashes = {name: file_sha256(str(directory / name)) for name in shards}
     return result._replace(shards=shards, shard_sha256=hashes)

@@ -243,7 +243,7 @@ def test_two_processes_hold_out_the_same_tokens(build, tmp_path, monkeypatch):
         sent = pickle.loads(pickle.dumps(jobs))
         return [pickle.loads(pickle.dumps(work(job, lambda counts: None))) for job in sent]
 
-    monkeypatch.setattr(processes, "_run_apart", run_here)
+    monkeypatch.setattr(processes, "_run_in_processes", run_here)
     settings = {"eval_fraction": 0.3, "overwrite": True, "num_out_files": 4}
     counts = []
     for num_processes in (1, 2):

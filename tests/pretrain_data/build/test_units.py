@@ -39,7 +39,7 @@ def examples_of(build, tmp_path, monkeypatch, large_corpus_dir, vocabulary):
         sent = pickle.loads(pickle.dumps(jobs))
         return [pickle.loads(pickle.dumps(work(job, lambda counts: None))) for job in sent]
 
-    monkeypatch.setattr(processes, "_run_apart", run_here)
+    monkeypatch.setattr(processes, "_run_in_processes", run_here)
     # Every process makes one, which takes a second.
     one = tokenizer.Tokenizer(vocabulary)
     monkeypatch.setattr(tokenizer, "Tokenizer", lambda *settings: one)

@@ -200,9 +200,9 @@ def test_the_program_runs_several_processes_of_beam(corpus, tmp_path, demo_vocab
     ("settings", "message"),
     [
         ({"runner": "Direct"}, "--runner must be one of DirectRunner, Fl.*not Direct"),
-        ({"deduplicate": "near"}, "FlinkRunner does not take --deduplicate=near"),
-        ({"num_processes": 2}, "FlinkRunner does not take --num-processes"),
-        ({"is_openwebtext": True}, "does not take the archives"),
+        ({"deduplicate": "near"}, "FlinkRunner does not support --deduplicate=near"),
+        ({"num_processes": 2}, "FlinkRunner does not support --num-processes"),
+        ({"is_openwebtext": True}, "does not support the archives"),
         ({"runner": None, "pipeline_options": ("--x",)}, "--pipeline_options needs --runner"),
     ],
 )
