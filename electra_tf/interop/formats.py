@@ -179,5 +179,5 @@ def saved_hyperparameters(path: str, *, needs_vocabulary: bool = True) -> dict[s
         if values is not None:
             return values
     folder = containing_folder(path)
-    load_saved_config(folder)  # raises if config.json is of another kind
+    load_saved_config(folder)  # raises if config.json does not describe a run
     return vocabulary_setting(os.path.join(folder, VOCAB_FILE))

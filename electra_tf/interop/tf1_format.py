@@ -76,7 +76,7 @@ class Tf1Format(CheckpointFormat):
         """Returns all arrays of a checkpoint, including the optimizer's moments.
 
         Raises:
-            UserError: there is none, or it has no ELECTRA encoder.
+            UserError: there is no checkpoint, or it has no ELECTRA encoder.
         """
         path = os.fspath(path)
         prefix = _prefix_of(path)

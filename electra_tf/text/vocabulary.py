@@ -138,7 +138,7 @@ def load_model_vocabulary(
         vocab_size: number of embeddings.
 
     Raises:
-        UserError: as `load_vocabulary`, or there are more tokens than embeddings.
+        UserError: `load_vocabulary` raises it, or there are more tokens than embeddings.
     """
     vocabulary = load_vocabulary(path, flag)
     missing = range(vocabulary.size, vocab_size)
@@ -177,7 +177,7 @@ def parse_vocabulary(content: bytes, where: str, path: pathlib.Path) -> Vocabula
         path: the file.
 
     Raises:
-        UserError: as `load_vocabulary`.
+        UserError: the vocabulary is invalid; see `load_vocabulary`.
     """
     try:
         text = content.decode("utf-8")

@@ -244,7 +244,7 @@ def _lines(text: str) -> list[str]:
 
 
 def read_given_lines(path: str | os.PathLike, flag: str) -> list[str]:
-    """Returns the lines of a text file that a flag names, as `read_lines`.
+    """Returns the lines of a text file that a flag names; see `read_lines`.
 
     Raises:
         UserError: it is missing, cannot be read, or is not UTF-8 text; the message names the

@@ -74,7 +74,7 @@ def _empty(folder: str) -> None:
 
 @functools.cache
 def _machine() -> str:
-    """Returns a short name of this machine, on which process ids are valid."""
+    """Returns a short name of this machine: process ids are valid only on one machine."""
     return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 
 

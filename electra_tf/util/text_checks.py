@@ -77,7 +77,7 @@ def not_text(head: bytes) -> str | None:
 def other_encoding(head: bytes) -> str | None:
     """Describes a file in an encoding other than UTF-8, and how to convert it; else None.
 
-    A small share of invalid bytes, also if the text is mostly ASCII, is damage to repair.
+    A few invalid bytes, or a small share, as in mostly ASCII text, are damage to repair.
 
     Args:
         head: the first `HEAD_BYTES` bytes of the file, or more.

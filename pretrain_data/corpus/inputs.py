@@ -194,7 +194,7 @@ def find_text(
         skip_unreadable, vocabularies: see `find_corpus`.
 
     Raises:
-        UserError: both or none are given; or as `find_corpus` and `find_inputs`.
+        UserError: both or none are given, or `find_corpus` or `find_inputs` raises it.
     """
     if (corpus_dir is None) == (not inputs):
         raise UserError(f"Pass exactly one of {INPUT_FLAG} and {CORPUS_FLAG}")

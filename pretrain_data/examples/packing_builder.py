@@ -92,7 +92,7 @@ class PackingExampleBuilder(ExampleBuilder):
         return row
 
     def _start_row(self) -> None:
-        # Text of each document in the row, and where lines end in that of the last one.
+        # Tokens of each document in the row, and where lines end in the last document.
         self._documents: list[array] = []
         self._line_ends_in_row: list[int] = []
         self._two_segments = self._rng.random() >= ONE_SEGMENT_PROBABILITY

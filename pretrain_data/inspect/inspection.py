@@ -140,7 +140,7 @@ def _batches(
 
 
 class _Sample:
-    """A uniform sample of rows without replacement: those of the lowest random priorities."""
+    """A uniform sample of rows without replacement: the ones with the lowest random numbers."""
 
     def __init__(self, size: int, seed: int) -> None:
         self._size = size

@@ -33,7 +33,7 @@ def count_tokens(
         flag: flag to name in errors.
 
     Raises:
-        UserError: as `pretrain_data.records.reader.read_pretraining_records`.
+        UserError: see `pretrain_data.records.reader.read_pretraining_records`.
     """
     batches = read_pretraining_records(
         patterns,

@@ -49,9 +49,9 @@ def fuse_layer_norms(graph: Any, nodes: list[Any]) -> list[Any]:
 
 
 def convert_erf(graph: Any, node: Any, name: str, arguments: Any) -> None:
-    """Converts erf, with x * (1 / sqrt(2)) as x / sqrt(2).
+    """Converts erf; an argument x * (1 / sqrt(2)) becomes x / sqrt(2).
 
-    That is a part of the exact GELU, which ONNX Runtime fuses only with a division.
+    This is a part of the exact GELU, which ONNX Runtime fuses only with a division.
     """
     del arguments
     x = _gelu_input(node.inputs[0])

@@ -205,10 +205,10 @@ def _print_now(message: str) -> None:
 
 
 def serve(config: DemoConfig, print_fn: Callable[[str], None] = _print_now) -> None:
-    """Serves the page until Ctrl-C or SIGTERM, then finishes the requests in progress.
+    """Serves the page until Ctrl-C, or until SIGTERM, after which it finishes open requests.
 
     Raises:
-        UserError: as `create_app`, or the address is not available.
+        UserError: `create_app` raises it, or the address is not available.
     """
     with exiting_on_signals():
         app = create_app(config)

@@ -314,7 +314,7 @@ def _joined(discriminator: ModelCheckpoint, generator: ModelCheckpoint) -> Model
     ]
     is_same = ours.encoder == theirs.encoder and is_shared(ENCODER_SCOPE)
     own = {} if is_same else generator.part(ENCODER_SCOPE)
-    # Shared can be all embeddings, those of tokens and positions, or those of tokens alone.
+    # The models share all embeddings, those of tokens and positions, those of tokens, or none.
     for prefixes in ((EMBEDDINGS,), (WORD_EMBEDDINGS, POSITION_EMBEDDINGS), (WORD_EMBEDDINGS,)):
         if all(is_shared(prefix) for prefix in prefixes):
             own = {name: value for name, value in own.items() if not name.startswith(prefixes)}

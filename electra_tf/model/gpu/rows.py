@@ -26,7 +26,7 @@ def add_norm(
     rate: float,
     epsilon: float,
 ) -> tf.Tensor | None:
-    """As `layer_functions.add_norm`, by kernels; see `gpu_kernel` of `kernels.fused`."""
+    """Computes `layer_functions.add_norm`; see `gpu_kernel` of `kernels.fused`."""
     if not has_kernels(x, residual):
         return None
     spec = tf.TensorSpec(x.shape, x.dtype)
@@ -78,7 +78,7 @@ def norm_dropout(
     epsilon: float,
     dtype: str,
 ) -> tf.Tensor | None:
-    """As `layer_functions.norm_dropout`, by kernels; see `gpu_kernel` of `kernels.fused`."""
+    """Computes `layer_functions.norm_dropout`; see `gpu_kernel` of `kernels.fused`."""
     if x.dtype != tf.float32 or not has_kernels(x, dtype=tf.as_dtype(dtype)):
         return None
     rows, width = _rows_and_width(x)
@@ -118,7 +118,7 @@ def norm_dropout(
 
 
 def bias_activation(x: tf.Tensor, bias: tf.Tensor, *, activation: str) -> tf.Tensor | None:
-    """As `layer_functions.bias_activation` of the exact GELU, by kernels.
+    """Computes `layer_functions.bias_activation` with the exact GELU.
 
     See `gpu_kernel` of `kernels.fused`.
     """

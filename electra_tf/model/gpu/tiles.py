@@ -69,7 +69,7 @@ def attention_forward(length: int) -> AttentionTiles:
 
 
 def attention_backward(length: int) -> AttentionTiles:
-    """As `attention_forward`, backward: all queries of a short sequence are one block."""
+    """Returns the tiles of the backward kernel; all queries of a short sequence are a block."""
     if length <= 32:
         return AttentionTiles(32, 32, 4, 1)
     if 64 < length <= 128:
@@ -85,7 +85,7 @@ def norm_forward(rows: int, width: int) -> RowTiles:
 
 
 def norm_backward(rows: int, width: int) -> RowTiles:
-    """As `norm_forward`, of the backward kernel."""
+    """Returns the tiles of the backward kernel of normalizations."""
     columns = _next_power_of_two(width)
     tile_rows = max(1, NORM_BACKWARD_TILE_SIZE // columns)
     most = NORM_BACKWARD_WIDE_PROGRAMS if columns > 512 else NORM_BACKWARD_PROGRAMS

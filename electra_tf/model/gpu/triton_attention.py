@@ -253,7 +253,7 @@ def attention_backward_short(
     QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
 ):
-    """As `attention_backward`, with all queries in one block.
+    """Does what `attention_backward` does, with all queries in one block.
 
     Each block of keys and values meets all queries at once, so its gradients are complete, and
     only the gradient of the queries stays in registers from block to block.

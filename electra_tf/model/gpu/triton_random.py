@@ -32,6 +32,6 @@ def _mix(x):
 
 @triton.jit
 def uniform(first, second, counter):
-    """As `randomness.uniform` of the key and uint32 counters."""
+    """Returns `randomness.uniform` of the key and uint32 counters."""
     bits = _mix(_mix(counter ^ first) + second) >> 9
     return (bits.to(tl.float32) + 0.5) * 1.1920928955078125e-07
