@@ -24,10 +24,10 @@ def handling(
 ) -> Iterator[Sequence[signal.Signals]]:
     """Handles signals until the end of the `with`; returns those that it handles.
 
-    SIGHUP stays ignored where it is, as under `nohup`. Others are handled in any case: scripts
-    of clusters ignore SIGTERM while they wait for us. Only the main thread can handle signals;
-    elsewhere, this has no effect. What the handler raises ends the block, even if Python
-    discards it at first, as it does in `__del__` and in callbacks of weak references.
+    SIGHUP stays ignored if it is, as under `nohup`. Other signals are handled even if they are
+    ignored: cluster scripts ignore SIGTERM while they wait for us. Only the main thread can
+    handle signals; elsewhere, this has no effect. What the handler raises ends the block, even
+    if Python discards it at first, as it does in `__del__` and in callbacks of weak references.
     """
     if threading.current_thread() is not threading.main_thread():
         yield []
