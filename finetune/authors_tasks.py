@@ -1,4 +1,4 @@
-"""Tasks of fine-tuned checkpoints of the authors' code, which record names of tasks only."""
+"""Describes the tasks of the authors' fine-tuned checkpoints, which record only task names."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from finetune.tasks.qa.task import SQUAD_V2
 from finetune.tasks.text.glue import GLUE_TASKS
 from finetune.tasks.text.submissions import STS_RANGE
 
-# The only layer of heads but those of question answering.
+# The only layer of every head except those of question answering.
 _LAYER = "dense"
 _BIAS = f"{_LAYER}/bias"
 
@@ -17,12 +17,12 @@ _BIAS = f"{_LAYER}/bias"
 def describe_task(
     name: str, shapes: Mapping[str, Sequence[int]]
 ) -> tuple[TaskDescription, list[str]]:
-    """Returns what is known of a task, and messages on what is assumed.
+    """Returns the description of a task, and messages about what it assumes.
 
     Args:
-        name: its name; of a task that is not the authors', only the head tells the kind. One
-            with a single output is regression: classification has two labels at least.
-        shapes: shapes of the variables of its head, by names such as "dense/kernel".
+        name: name of the task. If it is not one of the authors' tasks, the head determines its
+            kind: a single output is regression, as classification has at least two labels.
+        shapes: shapes of the head's variables, by names such as "dense/kernel".
     """
     kind = built_in_kinds().get(name)
     has_one_output = list(shapes.get(_BIAS, ())) == [1]

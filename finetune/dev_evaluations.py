@@ -22,7 +22,7 @@ class DevEvaluations:
     Args:
         config: `keep_best` and `early_stopping_patience`.
         model_dir: folder of the run.
-        model: model that is trained.
+        model: the model in training.
         step: current step; at creation, that of the restored checkpoint.
         workers: workers of the run.
         evaluate: evaluates the current weights; None never evaluates.
@@ -64,7 +64,7 @@ class DevEvaluations:
 
     @property
     def stops(self) -> bool:
-        """Whether the evaluations so far end the training early."""
+        """Whether training must stop early, according to the evaluations so far."""
         return self._best.evaluations_since_best >= self._patience
 
     @property

@@ -1,7 +1,7 @@
 """The trials that predict: the best one on dev, or an ensemble of the best ones.
 
 The paper ensembles the best 10 of 30 models, fine-tuned with other seeds, on the test sets of
-GLUE (Clark et al. 2020, appendix B). Here, the mean is that of probabilities, or of numbers.
+GLUE (Clark et al. 2020, appendix B). Here, an ensemble averages probabilities or numbers.
 """
 
 import math
@@ -19,7 +19,7 @@ from finetune.tasks.base import Outputs, SplitData, Task
 from finetune.trainer import Trainer
 from finetune.trials.trial_runs import TrialRun
 
-# It is the mean of the models' losses, not the loss of their mean.
+# Left out of the scores: the mean of the models' losses is not the loss of their mean.
 _LOSS = "loss"
 
 
@@ -43,10 +43,10 @@ class ScoredTrial(NamedTuple):
 
 
 class Ensemble:
-    """Predicts with the mean of models, as `Trainer` does with one.
+    """Predicts with the averaged outputs of several models, as `Trainer` does with one model.
 
     Args:
-        trainer: loads their weights in turn.
+        trainer: loads the weights of one model after the other.
         model_dirs: folders of the models.
     """
 
@@ -67,17 +67,17 @@ class Ensemble:
 
         The rows of an example have the same outputs: the mean of the models' answers.
         """
-        of_models = []
+        per_model = []
         for model_dir in self._model_dirs:
             self._trainer.restore(model_dir, announces=self._announces)
             outputs = self._trainer.predict(task, data, batch_size)
-            of_models.append(task.pooled(data, outputs))
+            per_model.append(task.pooled(data, outputs))
         self._announces = False
-        return [task.average(outputs) for outputs in zip(*of_models, strict=True)]
+        return [task.average(outputs) for outputs in zip(*per_model, strict=True)]
 
 
 def check_averages(config: FinetuningConfig, tasks: Sequence[Task]) -> None:
-    """Raises UserError if the outputs of a task have no mean."""
+    """Raises UserError if the outputs of a task cannot be averaged."""
     for task in tasks:
         if config.ensemble_size > 1 and task.average is None:
             raise UserError(

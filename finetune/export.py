@@ -39,7 +39,7 @@ from finetune.tasks.registry import restore_tasks
 def load_finetuned(
     config: ExportConfig, saved: Mapping[str, Any], print_fn: Callable[[str], None]
 ) -> Servable:
-    """Returns a task of a fine-tuned model, or the embeddings of its encoder.
+    """Returns the servable of a fine-tuned task, or of the embeddings of its encoder.
 
     Args:
         config: settings of the export.
@@ -59,7 +59,7 @@ def load_finetuned(
     component = choose_component(config.component, components, config.model_dir)
     positions = run.encoder.max_position_embeddings
     length = serving_length(config.max_seq_length, run.max_seq_length, positions)
-    # What follows from the length, such as the stride of windows, is that of the served one.
+    # Settings that depend on the length, such as the window stride, follow the served length.
     stride = min(run.window_stride, length - NUM_SPECIAL[1])
     run = dataclasses.replace(run, max_seq_length=length, window_stride=stride)
     vocabulary = load_model_vocabulary(run.vocab_file, run.vocab_size, MODEL_FLAG)
@@ -87,7 +87,7 @@ def _task_servable(
     model_dir: str,
     print_fn: Callable[[str], None],
 ) -> Servable:
-    """Returns a task of a model that is served at the length of `run`."""
+    """Returns the servable of a task, with the maximum sequence length of `run`."""
     length = run.max_seq_length
     if run.long_text == WINDOWS and task.kind is CLASSIFICATION:
         print_fn(

@@ -63,7 +63,7 @@ def check_not_own_model(config: FinetuningConfig) -> None:
 
 
 def pretrained_positions(config: FinetuningConfig) -> int | None:
-    """Returns the number of positions that pre-training has used.
+    """Returns the number of position embeddings that pre-training has trained.
 
     None if that is unknown (see `electra_tf.config.trained_positions.trained_positions`), or
     the weights are random.
@@ -125,7 +125,7 @@ def interpolate_positions(
 
 
 def initial_digest(path: str) -> str | None:
-    """Returns the SHA-256 of the encoder at `path`, an `init_checkpoint`; None without one."""
+    """Returns the SHA-256 of the encoder at an `init_checkpoint`; None if there is none."""
     if path == RANDOM_INIT:
         return None
     try:
@@ -141,7 +141,7 @@ def load_encoder_and_heads(
     """Loads encoder and heads of a fine-tuned model of any format.
 
     Returns:
-        Its number of training steps, 0 where unknown, and what is known of its tasks, by name.
+        Its number of training steps (0 if unknown), and descriptions of its tasks, by name.
 
     Raises:
         UserError: it has no fine-tuned heads of the tasks, or is of another size.

@@ -18,7 +18,7 @@ from electra_tf.model.randomness import Randomness
 from electra_tf.util.errors import UserError
 from finetune.data.features import INPUT_IDS, TASK_ID, sequence_names
 
-# Loss term of all tasks together; the name of a task begins with a letter or digit.
+# Loss term of all tasks together; task names begin with a letter or digit.
 MEAN = "_mean"
 
 
@@ -70,9 +70,9 @@ class TaskHead(keras.layers.Layer, abc.ABC):
     their variables have the name of the task.
 
     Attributes:
-        positions: positions that the head reads; None is all of them. Exports compute no others
-            in the last layer, so the head must not read any.
-        num_sequences: sequences of a row that the head reads, from the first.
+        positions: positions that the head reads; None means all. Exports compute the last layer
+            at these positions only, so the head must not read any others.
+        num_sequences: number of sequences of a row that the head reads, from the first.
     """
 
     positions: ClassVar[slice | None] = None
@@ -123,7 +123,7 @@ class FinetuningOutput(NamedTuple):
 
 
 class HeadBuilder(Protocol):
-    """Interface of a task to the model."""
+    """The part of a task that the model needs."""
 
     name: str
 
@@ -132,9 +132,9 @@ class HeadBuilder(Protocol):
 
 
 def _check_variables(task_name: str, head: TaskHead) -> None:
-    """Raises ValueError unless a head has all its variables, with the name of its task.
+    """Raises ValueError unless a head has built its variables, under the name of its task.
 
-    Those of a layer that is built when it is first called are neither trained nor saved.
+    Variables that a layer builds when it is first called are neither trained nor saved.
     """
     for layer in head._flatten_layers(include_self=False):
         may_have_variables = type(layer).build is not keras.layers.Layer.build
@@ -174,7 +174,7 @@ class FinetuningModel(keras.Model):
     ) -> None:
         super().__init__(dtype=keras.DTypePolicy(precision), autocast=False, **kwargs)
         self.encoder_config = encoder_config
-        # Not named task_names, the attribute of the head of a task called "names".
+        # Not named task_names: that attribute holds the head of a task called "names".
         self.head_names = tuple(task.name for task in tasks)
         self.electra = Encoder(
             encoder_config,
@@ -204,7 +204,7 @@ class FinetuningModel(keras.Model):
 
     @property
     def num_sequences(self) -> int:
-        """Sequences that a row of a training batch has encoded, such as one for each choice."""
+        """Number of sequences to encode per row of a training batch, such as one per choice."""
         return max(self.head(name).num_sequences for name in self.head_names)
 
     def prepare(
@@ -312,7 +312,7 @@ class FinetuningModel(keras.Model):
     ) -> list[tf.Tensor]:
         """Returns [batch, seq, hidden] for each sequence of the rows, encoded as one batch.
 
-        A row that lacks a sequence has padding only in its place.
+        A sequence that a row lacks consists of padding.
         """
         inputs = [
             [features[name] for name in sequence_names(index)] for index in range(num_sequences)

@@ -53,7 +53,7 @@ class SavedTask:
         """Returns a new head, named `name`, with variables of the given shapes.
 
         Raises:
-            UserError: they lack one that tells the number of outputs.
+            UserError: the variable that determines the number of outputs is missing.
         """
         try:
             return task_class(self.kind).saved_head(
@@ -126,14 +126,14 @@ class FinetuningFamily(NativeFamily):
         positions = checkpoint.description.encoder.max_position_embeddings
         described, settings = {}, {}
         for task in tasks:
-            of_kind, arrays = task_class(task.kind), _head_arrays(checkpoint, task.name)
-            assumed = of_kind.describe_arrays(arrays, task.labels)
-            known, of_run = split_settings(
-                of_kind.kind, task.name, task.settings, task_settings(assumed), positions
+            saved_class, arrays = task_class(task.kind), _head_arrays(checkpoint, task.name)
+            assumed = saved_class.describe_arrays(arrays, task.labels)
+            known, run_settings = split_settings(
+                saved_class.kind, task.name, task.settings, task_settings(assumed), positions
             )
             described[task.name] = {**assumed, **known}
             # All heads of a run share these, so the first one is used.
-            settings = {**of_run, **of_kind.head_hyperparameters(arrays), **settings}
+            settings = {**run_settings, **saved_class.head_hyperparameters(arrays), **settings}
         return {
             **checkpoint.description.model_settings(),
             **checkpoint.description.training_settings(),
@@ -164,9 +164,9 @@ class FinetuningFamily(NativeFamily):
 
 
 def _serving_length(checkpoint: ModelCheckpoint) -> dict[str, int]:
-    """Returns the sequence length of such a run by default, as far as positions are trained.
+    """Returns the default sequence length of the tasks, at most the trained positions.
 
-    That of an encoder without tasks is all of these, if their number is known.
+    For an encoder without tasks, it is the number of trained positions, if known.
     """
     description = checkpoint.description
     kinds = {task.name: task.kind for task in description.tasks}

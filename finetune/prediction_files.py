@@ -20,18 +20,18 @@ from finetune.config.defaults import DEBUG_SUFFIX
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.suspicious import warn_of_unknown_rows
 from finetune.results.provenance import Provenance
-from finetune.results.result_files import is_of, json_path
+from finetune.results.result_files import has_provenance, json_path
 from finetune.task_data import TaskData
 from finetune.tasks.base import PREDICT, TRAIN, Outputs, SplitData, Task, json_lines
 
-# In names of files, it stands in place of the number of a trial.
+# Takes the place of a trial's number in file names.
 ENSEMBLE = "ensemble"
 # Separators of the cells and rows of a tsv file.
 _SEPARATOR = re.compile(r"\r\n|[\t\r\n]")
 
 
 class OutputsPredictor(Protocol):
-    """What predicts: a `Trainer`, or an ensemble."""
+    """Predicts outputs: a `Trainer`, or an ensemble."""
 
     @property
     def is_chief(self) -> bool:
@@ -65,7 +65,7 @@ def check_not_task_files(config: FinetuningConfig, tasks: Sequence[Task]) -> Non
 
 
 def _output_files(config: FinetuningConfig) -> dict[str, str]:
-    """Returns the files that flags name and the run writes, by flag."""
+    """Returns the output files that flags name, by flag."""
     names = ["predict_output"] if config.do_predict else []
     names += ["results_txt", "results_pkl"] if config.do_eval else []
     return {f"--{name}": getattr(config, name) for name in names if getattr(config, name)}
@@ -104,8 +104,8 @@ def write_test_outputs(
 def folder_of_test_predictions(config: FinetuningConfig) -> str:
     """Returns the folder of the predictions of test splits.
 
-    It is beside the results, as in the authors' code; with another `results_dir` than the
-    default, it is in that folder, so that each run keeps its own predictions.
+    It is next to the results, as in the authors' code, or inside a `results_dir` other than the
+    default, so that each run keeps its own predictions.
     """
     suffix = DEBUG_SUFFIX if config.debug else ""
     usual = os.path.join(config.pretrained_model_dir, f"results{suffix}")
@@ -138,7 +138,7 @@ def predict_file(
 def warn_of_older_predictions(
     config: FinetuningConfig, tasks: Sequence[Task], provenance: Provenance
 ) -> None:
-    """Warns of predictions that stay beside results of another model, or another ensemble.
+    """Warns of predictions by another model or ensemble than that of the new results.
 
     Args:
         config: hyperparameters.
@@ -146,8 +146,8 @@ def warn_of_older_predictions(
         provenance: provenance of the results that are about to be written.
     """
     is_same = False
-    with contextlib.suppress(UserError):  # damaged results do not tell
-        is_same = is_of(json_path(config.results_dir, config.tasks_label), provenance)
+    with contextlib.suppress(UserError):  # the earlier results are damaged
+        is_same = has_provenance(json_path(config.results_dir, config.tasks_label), provenance)
     older: dict[str, list[str]] = {}
     if not (is_same or config.do_predict) and len(tasks) == 1:
         path = predictions_path(config, tasks[0])
@@ -160,7 +160,7 @@ def warn_of_older_predictions(
         for split in task.test_splits
         for path in sorted(folder.glob(f"{task.name}_{split}_*_predictions.jsonl"))
         if (trial := path.name.split("_")[-2]) not in replaced
-        # The provenance does not tell which trials an ensemble is of.
+        # The provenance does not record which trials an ensemble averages.
         if trial == ENSEMBLE or not is_same
     ]
     for flag, paths in older.items():
@@ -173,7 +173,7 @@ def warn_of_older_predictions(
 
 
 def _written_trials(config: FinetuningConfig) -> set[str]:
-    """Returns the trials whose test predictions a run writes, as file names call them."""
+    """Returns the trials whose test predictions a run writes, as named in file names."""
     if not config.write_test_outputs:
         return set()
     count = config.n_writes_test if config.num_trials < 0 else config.num_trials

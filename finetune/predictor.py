@@ -29,7 +29,7 @@ def prediction_function(
         model: the model.
         task_name: one of its tasks.
         cast_kernels: copies of its kernels in the compute dtype.
-        num_parts: largest number of parts of the rows; the cores of a CPU share them.
+        num_parts: maximum number of parts of a batch, which run in parallel on CPU cores.
         jit_compile: compile with XLA, which divides the work between the cores by itself.
     """
 
@@ -44,7 +44,7 @@ def prediction_function(
 
 
 class _Batches(NamedTuple):
-    """Batches of rows, and an iterator that starts again with the first after the last."""
+    """Batches of rows, and an iterator that repeats them."""
 
     rows: Sequence[Row]
     batch_size: int
@@ -78,8 +78,8 @@ class Predictor:
         self._buckets = buckets
         self._jit_compile = jit_compile
         self._functions: dict[tuple[str, int], Callable] = {}
-        # By task and split: predictions are repeated with other weights, making batches takes
-        # longer than reading them, and TensorFlow keeps a part of every dataset.
+        # Kept by task and split: predictions are repeated with other weights, making batches
+        # takes longer than reading them, and TensorFlow never frees all of a dataset.
         self._batches: dict[tuple[str, str], _Batches] = {}
 
     def predict(self, task: Task, data: SplitData, batch_size: int) -> list[Outputs]:
@@ -90,9 +90,9 @@ class Predictor:
             data: rows of features.
             batch_size: rows per batch over all replicas, rounded up to a multiple of them.
         """
-        if not data.rows:  # of questions about contexts without tokens
+        if not data.rows:  # such as questions about contexts without tokens
             return []
-        # Put back when all are read: an iterator that an error stops is not at its start.
+        # Put back after reading all: an iterator that an error stopped is not at its start.
         batches = self._batches.pop((task.name, data.split), None)
         if batches is None or batches.rows is not data.rows or batches.batch_size != batch_size:
             batches = self._make_batches(task, data.rows, batch_size)

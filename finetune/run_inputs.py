@@ -1,4 +1,4 @@
-"""What a fine-tuning run reads, loaded and checked before a model is built."""
+"""Loads and checks the inputs of a fine-tuning run, before a model is built."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,14 +38,14 @@ from finetune.trials.trial_runs import TrialRun, fold_runs, trial_runs
 
 
 class RunInputs(NamedTuple):
-    """What a run reads.
+    """The inputs of a run.
 
     Attributes:
         tasks: its tasks.
         data: their data.
         runs: trials or folds.
-        train_data: the train split of each task, by name; empty for folds, which have their
-            own.
+        train_data: the train split of each task, by name; empty for folds, each of
+            which has its own.
         task_files: result of `task_files_digest`.
     """
 
@@ -59,7 +59,7 @@ class RunInputs(NamedTuple):
 def load_inputs(
     config: FinetuningConfig, context: DistributionContext, print_fn: Callable[[str], None]
 ) -> RunInputs:
-    """Loads and checks all that a run reads; no model has been built.
+    """Loads and checks all inputs of a run, without building a model.
 
     Raises:
         UserError: an input is invalid, or an output cannot be written.
@@ -85,7 +85,7 @@ def load_inputs(
 
 
 def find_tasks(config: FinetuningConfig) -> list[Task]:
-    """Returns the tasks of a run; its vocabulary and checkpoint are checked.
+    """Returns the tasks of a run, and checks its vocabulary and checkpoint.
 
     Raises:
         UserError: the vocabulary, a task, a label or the checkpoint is missing or invalid.
@@ -102,10 +102,10 @@ def find_tasks(config: FinetuningConfig) -> list[Task]:
 def load_data(
     config: FinetuningConfig, tasks: Sequence[Task], data: TaskData
 ) -> tuple[Iterable[TrialRun], dict[str, SplitData]]:
-    """Loads what a run trains and evaluates on.
+    """Loads the training and dev data of a run.
 
     Returns:
-        The trials or folds, and the training data by task (none for folds, which have theirs).
+        The trials or folds, and the training data by task (none for folds).
 
     Raises:
         UserError: the data are malformed, or too few for the folds.
@@ -185,7 +185,7 @@ def _warn_of_suspicious_data(
 
 
 def task_files_digest(config: FinetuningConfig, tasks: Sequence[Task]) -> str:
-    """Returns the digest of the files that train and score a run, and of how they are read."""
+    """Returns the digest of the training and dev files of a run, and of how they are read."""
     files = files_digest(
         path
         for task in tasks

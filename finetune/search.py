@@ -1,4 +1,4 @@
-"""A search over a grid of hyperparameters by their scores on dev; Optuna drives it."""
+"""Grid search over hyperparameters by score on dev, driven by Optuna."""
 
 import contextlib
 import itertools
@@ -32,7 +32,7 @@ from finetune.trainer import Trainer
 
 FLAG = "--hparam_search"
 EXTRA = "search"
-# File in the folder of the models: the combinations that have folders, by their numbers.
+# File in the folder of the models that lists the combinations with folders, by number.
 _COMBINATIONS_FILE = "combinations.json"
 _COMBINATIONS = "combinations"
 
@@ -45,7 +45,7 @@ class SearchRun(NamedTuple):
         score: mean of the main metrics on dev, over trials or folds and tasks; None if none
             finished or a metric is undefined.
         unfinished: number of diverged trials or folds, which the score leaves out.
-        results_dir: folder of its results, seen from that of the ranking.
+        results_dir: folder of its results, relative to that of the ranking.
     """
 
     hyperparameters: dict[str, Any]
@@ -61,8 +61,8 @@ def search(
 ) -> list[SearchRun]:
     """Fine-tunes with every combination of the values of a grid.
 
-    The same search again resumes, as the runs do, and so does a search of other values where
-    they are the same. RESULTS/<tasks>_search.json has the scores.
+    A repeated search resumes its runs, and a search over other values those of combinations
+    that it shares with earlier ones. RESULTS/<tasks>_search.json has the scores.
 
     Args:
         given: hyperparameters of all runs, as for `FinetuningConfig.create`.
@@ -194,8 +194,8 @@ def check_combinations(
     """Raises UserError if the run of a combination would be refused before it trains.
 
     Problems common to all combinations, such as a missing file, surface in the first run.
-    So data are only loaded here if they differ, as with class weights, and checkpoints if the
-    shapes of the encoders do.
+    So data is only loaded here if it differs, as with class weights, and checkpoints if the
+    shapes of the encoders differ.
     """
     tasks: list[list[Task]] = []
     for values, config in zip(combinations, configs, strict=True):
@@ -214,7 +214,7 @@ def check_combinations(
 
 
 def _data_key(config: FinetuningConfig, tasks: Sequence[Task]) -> str:
-    """Returns what the data of a combination and their folds depend on."""
+    """Returns a key of the settings that the data and folds of a combination depend on."""
     splits = [(task, split) for task in tasks for split in (TRAIN, *task.dev_splits)]
     features = [fingerprint(*each, is_training=each[1] == TRAIN) for each in splits]
     folds = [config.num_folds, config.selection_fraction, config.keep_best, config.seed]
@@ -291,7 +291,7 @@ def _report(runs: Sequence[SearchRun], path: str, print_fn: Callable[[str], None
 
 
 def _flags(values: Mapping[str, Any]) -> str:
-    """Returns values as a command line spells them."""
+    """Formats values as command-line flags."""
     return " ".join(
         f"--{name}={json.dumps(value) if isinstance(value, bool) else value}"
         for name, value in values.items()

@@ -174,8 +174,8 @@ def fingerprint(
     Args:
         task: the task.
         split: one of its splits.
-        is_training: whether the features are those of training.
-        ignores_paths: whether files that have been moved have the same digest.
+        is_training: whether the features are for training.
+        ignores_paths: leave out the paths of files, so that moved files have the same digest.
     """
     digest = hashlib.sha256()
     config = dataclasses.asdict(task.config)
@@ -195,7 +195,7 @@ def fingerprint(
         "vocabulary": task.tokenizer.vocabulary.sha256,
         "labels": getattr(task, "labels", None),
     }
-    if task.config.debug:  # a few of the examples
+    if task.config.debug:  # loads only some of the examples
         settings["debug"] = True
     if task.kind is TAGGING:
         settings["conll_version"] = _CONLL_VERSION
@@ -211,7 +211,7 @@ def fingerprint(
 
 
 def _entry_fingerprint(config: FinetuningConfig, features: str) -> str:
-    """Returns the digest of a cache entry: of features, and the problems of their data."""
+    """Returns the digest of a cache entry, for its features and the problems of its data."""
     settings = _changed(config, _REPORT_SETTINGS)
     return settings_digest({"features": features, **settings}) if settings else features
 

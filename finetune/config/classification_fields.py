@@ -16,7 +16,7 @@ MEAN, MAX = "mean", "max"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassificationFields:
-    """The training loss of classification, and how it reads long texts."""
+    """Hyperparameters of the classification loss, and of texts longer than a sequence."""
 
     class_weights: str = hyperparameter(
         NO_WEIGHTS,
@@ -54,7 +54,7 @@ class ClassificationFields:
     )
 
     def check_windows(self, max_seq_length: int) -> None:
-        """Raises UserError if settings of windows are invalid, or there are no windows.
+        """Raises UserError if window settings are invalid, or given without windows.
 
         Args:
             max_seq_length: maximum sequence length, in tokens.

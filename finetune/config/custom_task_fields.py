@@ -1,4 +1,4 @@
-"""Hyperparameters that describe tasks of the user's own.
+"""Hyperparameters that describe a user's own tasks.
 
 No TensorFlow is imported here.
 """
@@ -45,7 +45,7 @@ class CustomTaskFields:
     own_task_labels: str | None = hyperparameter(
         None,
         "Custom task: labels, such as a,b; for multiple choice, the names of the choices in "
-        "order. Those of the train split if unset.",
+        "order. The labels of the train split if unset.",
     )
     own_task_label_separator: str | None = hyperparameter(
         None, "Custom multilabel task: separator of the labels in a cell; a comma if unset."
@@ -62,10 +62,10 @@ class CustomTaskFields:
         None, "Custom task: whether tsv and csv files have a header line; true if unset."
     )
     own_task_min_label: float | None = hyperparameter(
-        None, "Custom regression task: smallest label; that of the train split if unset."
+        None, "Custom regression task: smallest label; the train split's minimum if unset."
     )
     own_task_max_label: float | None = hyperparameter(
-        None, "Custom regression task: largest label; that of the train split if unset."
+        None, "Custom regression task: largest label; the train split's maximum if unset."
     )
     own_task_dev_fraction: float | None = hyperparameter(
         None, "Custom task without a dev file: fraction of train to hold out; 0.1 if unset."
@@ -81,13 +81,13 @@ class CustomTaskFields:
 
 
 def is_location(name: str, value: Any) -> bool:
-    """Returns whether a hyperparameter only locates files, whose contents digests have."""
+    """Whether a hyperparameter only locates files; digests include their contents instead."""
     is_file = name == "task_spec" and not str(value).lstrip().startswith(("{", "["))
     return is_file or name == OWN_TASK_FILES
 
 
 def names_dev(own_task_files: str | None) -> bool:
-    """Returns whether `--own_task_files` has a dev file; else, a part of train is held out."""
+    """Whether `--own_task_files` lists a dev file; otherwise part of train is held out."""
     pairs = (own_task_files or "").split(",")
     return any(pair.partition("=")[0].strip() == "dev" for pair in pairs)
 
@@ -95,7 +95,8 @@ def names_dev(own_task_files: str | None) -> bool:
 def reading_settings(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the given hyperparameters that determine how a user's files are read and divided.
 
-    It leaves out the locations of files, and the column of ids, which only predictions have.
+    Excludes the locations of files, and the column of ids, which are only copied into
+    predictions.
     """
     return {
         name: without_ids(value) if name == OWN_TASK_COLUMNS else value
@@ -108,6 +109,6 @@ def reading_settings(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_ids(own_task_columns: str) -> list[str]:
-    """Returns the pairs of `--own_task_columns`, sorted, but for the column of ids."""
+    """Returns the pairs of `--own_task_columns`, sorted, without the column of ids."""
     pairs = sorted(pair.strip() for pair in own_task_columns.split(","))
     return [pair for pair in pairs if pair.partition("=")[0].strip() != "id"]

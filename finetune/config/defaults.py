@@ -71,10 +71,10 @@ def debug_defaults() -> dict[str, Any]:
 
 
 def model_settings(merged: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of the model, as given or as in the checkpoint.
+    """Returns the settings of the model, as given or read from the checkpoint.
 
-    With `init_checkpoint` "random", the run of --model_name still provides the settings, to
-    compare it with the same model from random weights.
+    With `init_checkpoint` "random", they are still read from --model_name, to compare that
+    model with the same one trained from random weights.
     """
     checkpoint = merged["init_checkpoint"]
     model = os.path.join(merged["data_dir"], "models", merged["model_name"])
@@ -156,7 +156,7 @@ def _count_lines(path: str) -> int:
 
 
 def paths(given: Mapping[str, Any], tasks: Sequence[str]) -> dict[str, str]:
-    """Returns the default folders and files of a run, by hyperparameter, as the authors'."""
+    """Returns the authors' default folders and files of a run, by hyperparameter."""
     label = ",".join(tasks)
     data_dir = given["data_dir"]
     model = os.path.join(data_dir, "models", given["model_name"])

@@ -10,7 +10,7 @@ from electra_tf.config.hyperparameters import hyperparameter
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EncoderFields:
-    """What is trained of the encoder, and how it reads longer texts."""
+    """Which layers of the encoder are frozen, and whether its positions are interpolated."""
 
     freeze_layers: int = hyperparameter(
         0,
@@ -26,6 +26,6 @@ class EncoderFields:
 
     @property
     def num_frozen_layers(self) -> int | None:
-        """Lowest layers that are frozen with the embeddings; None if nothing is frozen."""
+        """Number of lowest layers frozen with the embeddings; None if nothing is frozen."""
         frozen = self.freeze_embeddings or self.freeze_layers
         return self.freeze_layers if frozen else None

@@ -1,11 +1,10 @@
 """Every hyperparameter of fine-tuning, under the authors' names, with its help text.
 
-Those of the encoder, of classification and of users' tasks are in base classes, and so are
-those that pre-training has, too: devices and processes, trackers, and updates that are not
-finite.
+Base classes have the hyperparameters of the encoder, of classification and of users' tasks,
+and those shared with pre-training: devices and processes, trackers, and non-finite updates.
 
 No TensorFlow is imported here: flags are checked before anything slow happens. `flags/`
-makes one command-line flag of each field.
+turns each field into a command-line flag.
 """
 
 import dataclasses
@@ -43,7 +42,7 @@ class FinetuningFields(
         "", "Name of the pre-trained model, in DATA_DIR/models.", influence=NOTHING
     )
     data_dir: str = hyperparameter(
-        "", "Folder of models/, finetuning_data/ and the vocabulary.", influence=NOTHING
+        "", "Folder with models/, finetuning_data/ and the vocabulary.", influence=NOTHING
     )
     debug: bool = hyperparameter(
         False, "Smoke test: a tiny model, a few steps on a few examples.", influence=NOTHING
@@ -53,7 +52,7 @@ class FinetuningFields(
     )
     num_trials: int = hyperparameter(
         1,
-        "Random restarts; metrics are aggregated. A negative number repeats until stopped.",
+        "Number of trials (random restarts) to aggregate; a negative number never stops.",
         influence=NOTHING,
     )
     do_train: bool = hyperparameter(True, "Fine-tune.", influence=NOTHING, null=False)
@@ -104,8 +103,8 @@ class FinetuningFields(
     )
     layerwise_lr_decay: float = hyperparameter(
         0.8,
-        "Layer-wise learning-rate decay factor; 0.9 for large models. It is disabled by 0, and "
-        "by negative numbers, as in the authors' code.",
+        "Layer-wise learning-rate decay factor; 0.9 for large models. 0 and negative numbers "
+        "disable it, as in the authors' code.",
     )
     authors_layerwise_lr_decay: bool = hyperparameter(
         False,
@@ -175,7 +174,7 @@ class FinetuningFields(
     )
     ensemble_size: int = hyperparameter(
         1,
-        "Number of trials, the best ones on dev, whose outputs are averaged for predictions.",
+        "Size of the ensemble: predictions average the outputs of the best trials on dev.",
         influence=NOTHING,
     )
     n_writes_test: int = hyperparameter(
@@ -188,8 +187,7 @@ class FinetuningFields(
     )
     predict_output: str | None = hyperparameter(
         None,
-        "Predictions of --predict_file, .jsonl or .tsv; RESULTS/<task>_predictions.jsonl "
-        "if unset.",
+        "Output of --predict_file, .jsonl or .tsv; RESULTS/<task>_predictions.jsonl if unset.",
         influence=NOTHING,
     )
 

@@ -1,6 +1,7 @@
-"""Settings of tasks in model folders of other formats: of the task, and of its run.
+"""Settings of tasks in model folders of other formats: those of the task and of its run.
 
-The latter are the hyperparameters that answers depend on, such as the sequence length.
+The settings of the run are the hyperparameters that predictions depend on, such as the sequence
+length.
 """
 
 import dataclasses
@@ -22,7 +23,7 @@ _ANY_NUMBER = ("window_stride", "qa_na_threshold")
 
 
 def serving_settings(kind: TaskKind, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the hyperparameters of a run that the answers of a task depend on."""
+    """Returns the hyperparameters of a run that the predictions of a task depend on."""
     return {name: hyperparameters[name] for name in kind.serving if name in hyperparameters}
 
 
@@ -49,13 +50,13 @@ def split_settings(
     assumed: Mapping[str, Any],
     positions: int,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the settings of a task, and those of its run.
+    """Divides settings into those of the task and those of its run.
 
     Args:
         kind: kind of the task.
         task_name: its name, for messages.
         settings: settings as read.
-        assumed: settings of the task where nothing is known.
+        assumed: settings of the task that are used unless `settings` has them.
         positions: number of position embeddings.
 
     Raises:
@@ -73,13 +74,15 @@ def split_settings(
                 f"config.json: the settings of task {task_name!r} must be like {example}; "
                 f"it has {name}={value!r:.80}"
             )
-    of_run = {name: settings[name] for name in kind.serving if name in settings}
+    run_settings = {name: settings[name] for name in kind.serving if name in settings}
     try:
-        _check_run(of_run, positions)
+        _check_run(run_settings, positions)
     except UserError as error:
         raise UserError(f"config.json: the settings of task {task_name!r}: {error}") from error
-    of_task = {name: value for name, value in settings.items() if name not in of_run}
-    return of_task, of_run
+    task_settings = {
+        name: value for name, value in settings.items() if name not in run_settings
+    }
+    return task_settings, run_settings
 
 
 def _check_run(settings: Mapping[str, Any], positions: int) -> None:

@@ -24,7 +24,7 @@ class TaskKind:
         servable: class (model, task, max_seq_length) of exported models.
         make_custom: function (config, spec, tokenizer) -> Task, for custom tasks.
         make_built_in: function (config, name, tokenizer) -> Task, for `built_in` tasks.
-        built_in: names of the built-in tasks, which are the authors' and a few of their kinds.
+        built_in: names of the built-in tasks: the authors', and a few of the same kinds.
         file_formats: supported formats of a custom task's files.
         required_columns, optional_columns: roles of columns.
         list_columns: roles whose values are lists: in one column, or one column per value.
@@ -34,10 +34,11 @@ class TaskKind:
         metrics: possible main metrics by level, the default first; under None for kinds
             without levels.
         defaults: default hyperparameters of a single task of this kind.
-        hyperparameters: names of those that only this kind has, and others that list them.
-        ignored_hyperparameters: such names of the authors' code, which ignores them for other
-            kinds: files of hyperparameters are shared by tasks.
-        serving: names of hyperparameters that the answers of exported models depend on.
+        hyperparameters: hyperparameters for this kind and others that list them; an error for
+            tasks of any other kind.
+        ignored_hyperparameters: the same, but ignored with a warning, as tasks of all kinds
+            may share a file of the authors' hyperparameters.
+        serving: hyperparameters that the predictions of exported models depend on.
     """
 
     name: str
@@ -63,7 +64,7 @@ class TaskKind:
         """Returns the possible main metrics of a task, the default first.
 
         Args:
-            level: level of the task; None is the first one of the kind.
+            level: level of the task; None chooses the first level of the kind.
         """
         return self.metrics.get(level) or next(iter(self.metrics.values()))
 

@@ -8,7 +8,7 @@ from electra_tf.util.errors import UserError
 from finetune.config.task_kinds import SPAN, TaskKind
 
 DEV_FRACTION = 0.1
-# By name or by index; a tuple of them for a list with a value in each.
+# A name or an index; a tuple of them if the items of a list are in several columns.
 Column = str | int | tuple[str | int, ...]
 
 _EXTENSIONS = {
@@ -33,18 +33,18 @@ class TaskSpec:
         files: path of each split; "train" is required. "dev" selects checkpoints, "test" and
             "test_..." are predicted without reading labels, and any other split ("heldout")
             is evaluated after dev.
-        format: format of all files; None is by extension (before `.gz`).
+        format: format of all files; None chooses it by extension (before `.gz`).
         header: whether the first line of a tsv or csv file has the column names; None is true.
         columns: column of each role, by name or by index (negative from the end); a tuple of
             several columns for a role of `kind.list_columns`.
-        group_column: column of train, by name or index, whose value groups examples: those
-            of a group are on the same side of every fold and held-out dev. None is by
-            paragraph for question answering, and by example otherwise.
-        labels: labels in the order of their ids; None is the sorted labels of train. Of
-            multiple choice, names of the choices in their order.
+        group_column: column of train, by name or index, that groups examples: folds and a
+            held-out dev never split a group. None groups the questions about a paragraph,
+            and no other examples.
+        labels: labels in the order of their ids; None takes the sorted labels of train. For
+            multiple choice, names of the choices in order.
         label_separator: separator of the labels of a cell, for multilabel tasks.
-        min_label, max_label: regression labels that the head learns as 0 and 1; None is the
-            range of train.
+        min_label, max_label: regression labels that the head learns as 0 and 1; None takes the
+            minimum and maximum of train.
         metric: main metric, one of `kind.main_metrics(level)`.
         dev_fraction: fraction of train to hold out if there is no dev file.
         dev_seed: random seed of the held-out examples; independent of `--seed`, so a model

@@ -1,4 +1,4 @@
-"""Sentences of CoNLL files: which lines are words, and which are comments or no tokens."""
+"""Reads sentences of CoNLL files: tells words from comments and lines without a token."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,24 +32,24 @@ def read_sentences(
     """Yields the number of the first line of each sentence, and its values by role.
 
     Blank lines, and those whose first column is -DOCSTART-, end a sentence. Before its first
-    word, these are comments, not words:
+    word, these lines are comments:
 
     - if words are in a later column, as in CoNLL-U, lines that start with "#";
     - otherwise lines that start with "#" and white space, unless they have the columns of the
       file and a tag that other words have: "# # B-NP" is a word.
 
     Where the first column numbers the words, as in CoNLL-U, lines numbered "3-4" or "8.1"
-    are left out. Tabs after the last column of every line, which the authors' code strips,
-    are no columns.
+    are left out. Trailing tabs in every line do not count as columns; the authors' code
+    strips them.
 
     Args:
         path: the file, for errors.
         lines: its lines.
-        find_columns: returns the index of the column of each role, given how many there are;
+        find_columns: returns the index of each role's column, given the number of columns;
             without a role "words", they are in the first column.
 
     Raises:
-        UserError: lines have different numbers of columns, or words are their own numbers.
+        UserError: lines have different numbers of columns, or the words are numbers 1, 2, 3, …
     """
     rows = [_parse(number, line) for number, line in enumerate(lines, start=1)]
     words = [row for row in rows if row.cells and not row.text.startswith("#")]
@@ -59,27 +59,27 @@ def read_sentences(
         return
     width = len(first.cells)
     columns = {role: index % width for role, index in find_columns(width).items()}
-    of_words, of_tags = columns.get("words", 0), columns.get("tags", width - 1)
-    tags = {row.cells[of_tags] for row in words if len(row.cells) == width}
-    numbered = of_words != 0 and all(
+    word_column, tag_column = columns.get("words", 0), columns.get("tags", width - 1)
+    tags = {row.cells[tag_column] for row in words if len(row.cells) == width}
+    numbered = word_column != 0 and all(
         _NUMBER.fullmatch(row.cells[0]) or _NO_WORD.fullmatch(row.cells[0]) for row in words
     )
 
     def is_comment(row: _Line) -> bool:
         if not row.text.startswith("#"):
             return False
-        if of_words != 0:
+        if word_column != 0:
             return True
         if not _COMMENT.match(row.text):
             return False  # a hashtag
         is_split_alike = "\t" in row.text or "\t" not in first.text
         if len(row.cells) != width or not is_split_alike or _KEY_VALUE.match(row.text):
             return True
-        if row.cells[of_tags] in tags:
+        if row.cells[tag_column] in tags:
             return False
         warn_once(
             f"{path}: line {row.number} ({row.text[:40]!r}) is taken for a comment: no other "
-            f"word has the tag {row.cells[of_tags]!r}"
+            f"word has the tag {row.cells[tag_column]!r}"
         )
         return True
 

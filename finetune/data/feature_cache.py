@@ -1,8 +1,8 @@
 """A cache of features in TFRecord files.
 
-An entry is named by a digest of the data and settings that its features follow from, and has a
-manifest with a checksum of its records. A killed program, or two at once, cannot leave an
-entry that is read as another one.
+An entry is named by a digest of the data and settings that its features depend on, and has a
+manifest with a checksum of its records. Neither a killed program nor two concurrent ones can
+leave an entry that is mistaken for another.
 """
 
 import contextlib
@@ -24,10 +24,10 @@ from electra_tf.util.temporaries import temporary_path
 from electra_tf.util.untuned_datasets import untuned
 from finetune.data.features import TASK_ID, FeatureSpec, Row
 
-# Entries kept of each task and split: runs of other settings, or on other data.
+# Number of entries kept per task and split, for runs with other settings or data.
 ENTRIES_KEPT = 4
 _DIGEST_LENGTH = 16
-# A program that waited this long prepares the features without the lock.
+# After waiting this long, a program prepares the features without the lock.
 _LOCK_SECONDS = 600
 
 
@@ -77,11 +77,11 @@ class FeatureCache:
     def load(
         self, name: str, fingerprint: str, specs: Sequence[FeatureSpec]
     ) -> CacheEntry | None:
-        """Returns the features of an entry; None if it is missing, damaged or of other data.
+        """Returns the features of an entry; None if it is missing, damaged or for other data.
 
         Args:
             name: task and split.
-            fingerprint: digest of everything that the features follow from.
+            fingerprint: digest of everything that the features depend on.
             specs: all features of a row.
         """
         records, manifest = self._paths(name, fingerprint)

@@ -32,7 +32,7 @@ def sequence_names(index: int) -> SequenceNames:
     features of its other sequences are shared by all such tasks of a run.
     """
     names = SequenceNames(INPUT_IDS, INPUT_MASK, SEGMENT_IDS)
-    # No name of a task has a slash.
+    # Task names contain no slash.
     return SequenceNames(*(f"{name}/{index}" for name in names)) if index else names
 
 
@@ -62,7 +62,7 @@ SHARED_SPECS = (
 
 
 def sequence_specs(num_sequences: int) -> tuple[FeatureSpec, ...]:
-    """Returns the features of a row's sequences after the first, which `SHARED_SPECS` has."""
+    """Returns the features of the sequences after the first (that has `SHARED_SPECS`)."""
     names = [sequence_names(index) for index in range(1, num_sequences)]
     return tuple(
         FeatureSpec(name, per_token=True)
@@ -77,12 +77,12 @@ def row_length(row: Mapping[str, object]) -> int:
 
 
 def is_input_ids(name: str) -> bool:
-    """Whether a feature has the tokens of one of a row's sequences."""
+    """Whether a feature holds the token ids of one of a row's sequences."""
     return name == INPUT_IDS or name.startswith(f"{INPUT_IDS}/")
 
 
 def is_segment_ids(name: str) -> bool:
-    """Whether a feature has the segments of one of a row's sequences."""
+    """Whether a feature holds the segment ids of one of a row's sequences."""
     return name == SEGMENT_IDS or name.startswith(f"{SEGMENT_IDS}/")
 
 

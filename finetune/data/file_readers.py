@@ -29,7 +29,7 @@ from finetune.data.raw_examples import (
 
 _MAX_CELL_CHARACTERS = 10_000_000
 _SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
-# Separators of tables, for a hint if the suffix promises another one.
+# Separators of tables, for a hint if the file extension implies another one.
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -51,15 +51,14 @@ def read_records(
         file_format: "tsv" (split at tabs, no quoting, as in the authors' code), "csv"
             (quoting, line breaks within quotes), "jsonl" (one object per line), "conll"
             (one word per line, a blank line between sentences; see
-            `finetune.data.conll_files`) or "parquet" (one row per
-            record).
+            `finetune.data.conll_files`) or "parquet" (one row per record).
         columns: column of each role, by name or index; for jsonl, a key.
         optional: roles whose column may be missing.
-        assumed: those of them whose column nobody has named; it is left out if several have
-            its name, or if it has values that cannot be read.
+        assumed: optional roles whose column nobody has named. A column is not read if several
+            have its name, or if its values cannot be read.
         header: whether the first line of a tsv or csv file has the column names.
-        see_names: gets the name of each role's column in that line.
-        see_width: gets the number of columns of a tsv or csv file.
+        see_names: called with the name of each role's column in that line.
+        see_width: called with the number of columns of a tsv or csv file.
 
     Raises:
         UserError: the file is missing, empty or not UTF-8, lacks a column, has lines of
@@ -311,7 +310,7 @@ def split_lines(path: str, text: str) -> list[str]:
 def _warn_of_lost_example(
     path: str, names: Sequence[str], label: str, labels: set[str]
 ) -> None:
-    """Warns of a first line that is read as names of columns, but looks like an example."""
+    """Warns of a first line that is read as a header, but looks like an example."""
     if are_indices(names):
         return
     if label in labels or all(map(is_number, (label, *labels))):
@@ -331,7 +330,7 @@ def _warn_of_name(path: str, role: str, index: int, names: Sequence[str] | None)
 
 
 def are_indices(names: Sequence[str]) -> bool:
-    """Whether names of columns are 0, 1, 2, …, as pandas names them."""
+    """Whether the column names are 0, 1, 2, …, as pandas writes them by default."""
     return list(names) == [str(i) for i in range(len(names))]
 
 
@@ -362,7 +361,7 @@ def _warn_of_quotes(records: Sequence[RawExample], file_format: str) -> None:
 
 
 def _other_separator(column: str, names: Sequence[str]) -> str:
-    """Returns a hint at what a header that has a column is separated by, if it is one cell."""
+    """Returns a hint at the separator of a header that was read as a single cell."""
     for separator, called in _SEPARATORS.items():
         cells = [cell.strip().strip('"') for cell in names[0].split(separator)]
         if len(names) == 1 < len(cells) and column in cells:

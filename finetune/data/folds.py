@@ -15,7 +15,7 @@ from electra_tf.util.errors import UserError
 
 # Groups of examples, such as the questions about a paragraph; None for single examples.
 Groups = Sequence[str] | None
-# Groups among which the next one to hold out is chosen.
+# Number of groups among which the next one to hold out is chosen.
 _CANDIDATES = 100
 
 
@@ -153,9 +153,9 @@ def hold_out(
         fraction: fraction to hold out, in (0, 1).
         seed: random seed.
         groups: group of each example. If given, whole groups are held out.
-        stratifies_groups: hold out groups whose labels together are about those of all, if none
-            is None and some groups can be spared. Otherwise, groups are drawn regardless of
-            labels: the dev splits that earlier versions held out are still the same.
+        stratifies_groups: hold out groups whose label distribution is close to that of all
+            examples, if every example has a label and some groups can be spared. Otherwise,
+            groups are drawn regardless of labels, as in earlier versions.
 
     Returns:
         The indices of training and held-out examples, int64, ascending.
@@ -201,27 +201,27 @@ def _stratified_groups(
 ) -> np.ndarray:
     """Returns which examples to hold out, bool [examples], as whole groups.
 
-    Up to the fraction of all examples, the group that brings those of each label closest to the
-    fraction is added, among the next `_CANDIDATES` in random order. All examples of a label are
-    never held out; False everywhere if every group has all of one.
+    Adds groups until the fraction of all examples is reached: among the next `_CANDIDATES` in
+    random order, the one that brings the fraction of every label closest to `fraction`. Never
+    holds out all examples of a label; returns False everywhere if every group has all of one.
     """
     _, label_ids = np.unique(np.array(labels, object), return_inverse=True)
     names, group_ids = np.unique(np.array(groups, object), return_inverse=True)
     counts = np.zeros((len(names), label_ids.max() + 1))  # (groups, labels)
     np.add.at(counts, (group_ids, label_ids), 1)
-    of_all, held_out = counts.sum(axis=0), np.zeros(counts.shape[1])
-    total = fraction * len(labels)
+    totals, held_out = counts.sum(axis=0), np.zeros(counts.shape[1])
+    wanted = fraction * len(labels)
 
     waiting, taken = np.random.default_rng(seed).permutation(len(names)), []
-    while waiting.size and held_out.sum() < total:
+    while waiting.size and held_out.sum() < wanted:
         candidates = waiting[:_CANDIDATES]
         sums = held_out + counts[candidates]
-        distances = np.square(sums / of_all - fraction).sum(axis=1)
-        distances[(sums >= of_all).any(axis=1)] = np.inf  # for good: sums only grow
+        distances = np.square(sums / totals - fraction).sum(axis=1)
+        distances[(sums >= totals).any(axis=1)] = np.inf  # for good: sums only grow
         nearest = distances.argmin()
         if np.isfinite(distances[nearest]):
-            # Not if that would be further above the total than it is below it.
-            if taken and sums[nearest].sum() - total >= total - held_out.sum():
+            # Stop if that would overshoot by at least as much as is missing now.
+            if taken and sums[nearest].sum() - wanted >= wanted - held_out.sum():
                 break
             taken.append(candidates[nearest])
             held_out = sums[nearest]
@@ -235,12 +235,12 @@ def _stratified_groups(
 def warn_of_unseen_labels(
     name: str, labels: Sequence[str | None], train: Sequence[int]
 ) -> None:
-    """Warns of labels that no example to train on has, because groups are held out whole.
+    """Warns of labels without training examples, because whole groups are held out.
 
     Args:
-        name: what trains, for the message.
+        name: subject of the message, such as a task and split.
         labels: label of each example; None has no label.
-        train: indices of the examples to train on.
+        train: indices of the training examples.
     """
     if missing := sorted(set(labels) - {labels[i] for i in train} - {None}):
         warn_once(

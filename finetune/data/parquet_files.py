@@ -68,7 +68,7 @@ def _column_names(
     assumed: Sequence[str],
 ) -> dict[str, str]:
     """Returns the name of each role's column."""
-    of_types = _import("pyarrow").types
+    arrow_types = _import("pyarrow").types
     names = list(schema.names)
     found = {}
     for role, column in columns.items():
@@ -86,7 +86,7 @@ def _column_names(
                 continue
             raise UserError(f"{path} has more than one column {column!r}")
         kind = schema.field(column).type
-        if not _is_readable(of_types, kind):
+        if not _is_readable(arrow_types, kind):
             if role in assumed:
                 continue
             raise UserError(
@@ -99,7 +99,7 @@ def _column_names(
 
 
 def _is_readable(of: types.ModuleType, kind: Any) -> bool:
-    """Returns whether the values of a type are those of JSON."""
+    """Returns whether JSON can represent the values of a type."""
     if of.is_dictionary(kind):
         return _is_readable(of, kind.value_type)
     if of.is_list(kind) or of.is_large_list(kind) or of.is_fixed_size_list(kind):

@@ -9,7 +9,7 @@ from electra_tf.config.hyperparameters import FLOAT_LIMIT
 from electra_tf.util.errors import UserError, nearest_name_hint
 from electra_tf.util.text_checks import LONE_SURROGATES
 
-# Roles of what is no input: their column may have another role, too.
+# Roles that are not inputs; their column may have another role, too.
 _SHARING_ROLES = ("id", "group")
 # Characters of a value in an error message.
 _MAX_SHOWN = 60
@@ -80,7 +80,7 @@ class RawExample(NamedTuple):
         """Returns a list of words or tags; a string is split at whitespace.
 
         Raises:
-            UserError: it is empty, or has anything but strings that are not blank.
+            UserError: it is empty, or contains a blank string or another type.
         """
         value = self.values[role]
         words = value.split() if isinstance(value, str) else value

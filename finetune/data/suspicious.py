@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 _FORMAT = "Cf"
 # Differences between labels that are probably meant to be the same.
 _ALIKE = "case, spacing, invisible characters, Unicode form or how a number is written"
-# The values in lists that have one for every label.
+# Values of indicator lists, which have one for every label.
 _INDICATORS = ({"0", "1"}, {"false", "true"})
 # How programs write a missing value as text, in lower case. "None" and "NA" may be labels.
 _MISSING = ("nan", "<na>", "#n/a")
@@ -101,12 +101,12 @@ def describe_contradictions(
 
 
 def warn_of_lost_segments(name: str, rows: Sequence[Row], type_vocab_size: int) -> None:
-    """Warns if the encoder does not tell the segments of a split.
+    """Warns if the encoder has no embedding of some segments of a split.
 
     Args:
         name: task and split.
         rows: rows of the split.
-        type_vocab_size: number of segments that the encoder has embeddings of.
+        type_vocab_size: number of segment embeddings of the encoder.
     """
     segments = [row[each] for row in rows for each in filter(is_segment_ids, row)]
     count = sum(np.size(ids) > 0 and np.max(ids) >= type_vocab_size for ids in segments)
@@ -132,7 +132,7 @@ def warn_of_long_rows(name: str, rows: Sequence[Row], pretrained: int, checkpoin
     Args:
         name: task and split.
         rows: rows of the split.
-        pretrained: number of positions that it has used.
+        pretrained: number of positions that pre-training has used.
         checkpoint: path of the pre-trained model.
     """
     count = sum(row_length(row) > pretrained for row in rows)
@@ -235,7 +235,7 @@ def warn_of_written_lists(
     Args:
         lists: the parts that the cells were divided into.
         role: role of the cells.
-        separator: what was expected between the parts, in words.
+        separator: name of the separator that was expected between the parts.
         path: the file.
     """
     given = [parts for parts in lists if parts]

@@ -1,7 +1,7 @@
 """Calibration of predicted probabilities: expected calibration error and temperature.
 
-Both are those of Guo et al. 2017, "On calibration of modern neural networks". No TensorFlow is
-imported here.
+Both are defined by Guo et al. 2017, "On calibration of modern neural networks". No TensorFlow
+is imported here.
 """
 
 import dataclasses
@@ -17,8 +17,8 @@ from electra_tf.util.files import to_json, write_atomically
 from finetune.results.summary import ECE, SCALED_ECE, TEMPERATURE
 
 NUM_BINS = 15
-# Range of the search. A result at an end means that there is no best temperature: if every
-# prediction is right, probabilities cannot be sharp enough.
+# Range of the search. A result at either end means that no temperature is best: if every
+# prediction is right, sharper probabilities are always better.
 _MIN_TEMPERATURE, _MAX_TEMPERATURE = 0.01, 100.0
 
 
@@ -55,8 +55,8 @@ class Calibration:
     Attributes:
         temperature: divisor of the logits; NaN if none is best.
         fitted_on: split that the temperature was fitted on.
-        reliability: of the probabilities as predicted.
-        scaled_reliability: of the probabilities with the temperature; None if it is NaN.
+        reliability: reliability of the probabilities as predicted.
+        scaled_reliability: reliability after temperature scaling; None without a temperature.
     """
 
     temperature: float
@@ -92,7 +92,7 @@ def calibrate(
     Args:
         logits: float [n, classes], n > 0.
         label_ids: int [n].
-        temperature: of `fit_temperature`.
+        temperature: result of `fit_temperature`.
         fitted_on: split that the temperature was fitted on.
     """
     logits = np.asarray(logits, np.float64)
@@ -106,7 +106,7 @@ def calibrate(
 
 
 def reliability(logits: np.ndarray, label_ids: np.ndarray) -> Reliability:
-    """Returns `NUM_BINS` bins of predictions, of the confidences (b / bins, (b + 1) / bins].
+    """Returns `NUM_BINS` bins of predictions; bin b has confidences (b / bins, (b + 1) / bins].
 
     Args:
         logits: float [n, classes], n > 0.
@@ -126,7 +126,7 @@ def reliability(logits: np.ndarray, label_ids: np.ndarray) -> Reliability:
 
 
 def fit_temperature(logits: np.ndarray, label_ids: np.ndarray) -> float:
-    """Returns the temperature of the lowest cross-entropy, by SciPy; NaN if there is none.
+    """Returns the temperature with the lowest cross-entropy; NaN if there is none.
 
     There is none if every prediction is right, if none is better than chance, or if all classes
     of every row are equally likely.
@@ -144,7 +144,7 @@ def fit_temperature(logits: np.ndarray, label_ids: np.ndarray) -> float:
         scaled = logits / math.exp(log_temperature)
         return float(np.mean(scipy.special.logsumexp(scaled, axis=1) - scaled[rows, label_ids]))
 
-    # Convex in 1 / temperature, so there is one minimum at most.
+    # Convex in 1 / temperature, so there is at most one minimum.
     ends = math.log(_MIN_TEMPERATURE), math.log(_MAX_TEMPERATURE)
     best = scipy.optimize.minimize_scalar(cross_entropy, bounds=ends, options={"xatol": 1e-6})
     if min(abs(best.x - end) for end in ends) < 1e-3 or best.fun == 0:

@@ -52,8 +52,8 @@ def merge_tables(
             origins[cell] = path
             cells[cell] = _cell(summary, task_split)
             if run.task_files:
-                of_column = rows_of_files.setdefault((run.tasks, cell[1]), {})
-                of_column.setdefault(run.task_files, []).append(name)
+                column_rows = rows_of_files.setdefault((run.tasks, cell[1]), {})
+                column_rows.setdefault(run.task_files, []).append(name)
         if not summary.splits:
             cells.setdefault((name, ""), "")
     for (_, column), names_of in rows_of_files.items():

@@ -1,4 +1,4 @@
-"""The scores of an ensemble of trials, beside the results of the trials."""
+"""The scores of an ensemble of trials, saved next to the results of the trials."""
 
 import dataclasses
 import os
@@ -15,9 +15,9 @@ class EnsembleScores:
     """Contents of a `*_ensemble.json`.
 
     Attributes:
-        trials: numbers of the trials whose mean predicts.
-        metrics: of a task and a split, such as "cola/dev", its metrics; None is undefined.
-        main: of a task and a split, the name of its main metric.
+        trials: numbers of the averaged trials.
+        metrics: metrics by task and split, such as "cola/dev"; None if undefined.
+        main: name of the main metric by task and split.
     """
 
     trials: list[int]

@@ -21,8 +21,8 @@ from finetune.config.finetuning import FinetuningConfig
 
 # Key of a model's `config.json`: SHA-256 of the encoder that its training started from.
 PRETRAINED = "pretrained_encoder"
-# Settings of the training that an evaluation may set anew, and that change its scores.
-OF_BOTH = (
+# Settings of training that an evaluation may change, and that affect its scores.
+TRAINING_AND_EVALUATION = (
     "authors_tagging_truncation",
     "doc_stride",
     "long_text",
@@ -56,7 +56,7 @@ class Provenance(NamedTuple):
         return settings_digest(self._asdict())
 
     def to_json(self) -> dict[str, str | None]:
-        """Returns the four hashes, and that of all."""
+        """Returns the four hashes, and the hash of all."""
         return {"hash": self.hash, **self._asdict()}
 
     def describe(self) -> str:
@@ -69,11 +69,11 @@ class Provenance(NamedTuple):
 
 
 def common_provenance(before: Provenance | None, now: Provenance) -> Provenance:
-    """Returns the provenance that two trials share; unknown where one does not record it.
+    """Returns the provenance that two trials share, unknown in parts that one does not record.
 
     Args:
-        before: that of the trials so far; None before the first.
-        now: that of the next trial.
+        before: provenance of the trials so far; None before the first.
+        now: provenance of the next trial.
 
     Raises:
         UserError: they differ.
@@ -104,9 +104,9 @@ def files_digest(paths: Iterable[str]) -> str:
 
 
 def tokenization(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings that divide a text into tokens, of those that are given and count.
+    """Returns the settings that affect how a text is divided into tokens.
 
-    Accents are stripped from lower case only.
+    `strip_accents` has no effect without lowercasing.
     """
     values = {name: hyperparameters.get(name) for name in TOKENIZER_SETTINGS}
     if values["do_lower_case"] is False:
@@ -119,18 +119,19 @@ def scored_settings_digest(given: Mapping[str, Any], recorded: Mapping[str, Any]
 
     Args:
         given: hyperparameters of the run.
-        recorded: those that an evaluated model was trained with; None if this run trains it.
+        recorded: hyperparameters that an evaluated model was trained with; None if this run
+            trains it.
     """
     kinds = influences(FinetuningConfig)
     now = comparable_settings(FinetuningConfig, given)
     trained = {**now, **comparable_settings(FinetuningConfig, recorded or {})}
-    # Left out where they are those of the training, so that both have the same digest.
+    # Left out if they are the same as in training, so that both have the same digest.
     reading, as_trained = reading_settings(given), reading_settings(trained)
     is_other = reading != as_trained
     tokenized = tokenization(now)
     is_other_text = tokenized != tokenization(trained)
 
-    def of_kind(settings: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    def with_influence(settings: Mapping[str, Any], kind: str) -> dict[str, Any]:
         return {name: v for name, v in settings.items() if kinds.get(name) == kind}
 
     # With --debug, only a few examples are used; left out without it, so that older digests
@@ -138,9 +139,9 @@ def scored_settings_digest(given: Mapping[str, Any], recorded: Mapping[str, Any]
     is_debug = trained.get("debug") or now.get("debug")
     return settings_digest(
         {
-            "training": of_kind(trained, TRAINING),
-            "evaluation": of_kind(now, EVALUATION),
-            "both": {name: now[name] for name in OF_BOTH},
+            "training": with_influence(trained, TRAINING),
+            "evaluation": with_influence(now, EVALUATION),
+            "both": {name: now[name] for name in TRAINING_AND_EVALUATION},
             **({"debug": True} if is_debug else {}),
             **({"reading": reading} if is_other else {}),
             **({"tokenization": tokenized} if is_other_text else {}),

@@ -60,7 +60,7 @@ def read_finetuning_run(path: str | os.PathLike) -> ReportRun:
         own = settings_of(trial_dir)
         settings = settings or own
         environment = environment or environment_of(trial_dir)
-        if not _is_of_model(trial, provenance, own):
+        if not _may_be_of_model(trial, provenance, own):
             notes.append(
                 f"The log and the settings of trial {trial.label} may be of another run than "
                 f"its scores: {trial_dir} has a model of other settings, or the scores are "
@@ -86,15 +86,15 @@ def read_finetuning_run(path: str | os.PathLike) -> ReportRun:
     )
 
 
-def _is_of_model(
+def _may_be_of_model(
     trial: TrialResult, provenance: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> bool:
-    """Whether scores may be those of a model, as far as both record their provenance.
+    """Whether scores may belong to a model, as far as both record their provenance.
 
     Args:
         trial: the trial with the scores.
-        provenance: what its results record; empty for those of older versions.
-        settings: what the `config.json` of the model records; empty if there is none.
+        provenance: recorded provenance of its results; empty in older versions.
+        settings: contents of the model's `config.json`; empty if there is none.
     """
     if not provenance or not settings:
         return True

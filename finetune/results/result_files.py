@@ -27,7 +27,7 @@ from finetune.results.result_text import (
 from finetune.results.summary import SplitSummary, TrialResult, summarize
 
 JSON_SUFFIX = "_results.json"
-# Where the models of the trials are, from the folder of the results; in the JSON.
+# Key in the JSON: folder of the trials' models, relative to that of the results.
 MODEL_DIR = "model_dir"
 # Types of a trial's entries in the JSON, which may be edited by hand.
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
@@ -53,9 +53,9 @@ class ResultFiles(NamedTuple):
 class RunResults(NamedTuple):
     """Contents of a `*_results.json` file.
 
-    `task_files` is the SHA-256 of the files of the tasks, `model_dir` the folder of the trials'
-    models, without the number of the trial, from that of the results; None in those of older
-    versions.
+    `task_files` is the SHA-256 of the files of the tasks. `model_dir` is the folder of the
+    trials' models, without the number of the trial, relative to the folder of the results. Both
+    are None in results of older versions.
     """
 
     model_name: str
@@ -85,8 +85,8 @@ def write_results(
         results_dir: folder of `<tasks>_results.{txt,json,pkl,md}`.
         results_txt: alternative path of the text file.
         results_pkl: alternative path of the pickle.
-        provenance: what the scores are of; in the text, the tables and the JSON.
-        model_dir: folder of the trials' models, without the number of the trial; in the JSON.
+        provenance: provenance of the scores, for the text, the tables and the JSON.
+        model_dir: folder of the trials' models, without the number of the trial, for the JSON.
     """
     stem = os.path.join(results_dir, f"{tasks_label}_results")
     files = ResultFiles(
@@ -151,14 +151,14 @@ def file_stem(tasks: str, key: str, label: str) -> str:
     Args:
         tasks: comma-separated names of the tasks that were trained.
         key: the task and the split, such as "cola/dev".
-        label: the trial, as of `file_label`.
+        label: the trial, as returned by `file_label`.
     """
     task, split = key.split("/", 1)
     return "_".join([*([tasks] if tasks != task else []), task, split, label])
 
 
-def is_of(path: str | os.PathLike, provenance: Provenance) -> bool:
-    """Returns whether the scores of a `*_results.json` are known to be of a provenance.
+def has_provenance(path: str | os.PathLike, provenance: Provenance) -> bool:
+    """Returns whether a `*_results.json` records exactly this provenance.
 
     Raises:
         UserError: the file is damaged.
@@ -171,17 +171,17 @@ def finished_trials(
 ) -> dict[tuple[int, int | None], TrialResult]:
     """Returns the finished trials of a `*_results.json`, by trial and fold.
 
-    Empty if there is no such file, it is damaged (with a warning), or its scores are of
-    another checkpoint, vocabulary, task files or settings, or of unknown ones.
+    Empty if there is no such file, it is damaged (with a warning), or its provenance is unknown
+    or differs: in checkpoint, vocabulary, task files or settings.
 
     Args:
         path: the file.
-        provenance: what the scores must be of.
+        provenance: required provenance of the scores.
     """
     if not os.path.exists(path):
         return {}
     try:
-        is_same = is_of(path, provenance)
+        is_same = has_provenance(path, provenance)
         trials = read_results(path).trials
     except UserError as error:
         warn_once(f"{error}. Its results are not reused")

@@ -23,9 +23,9 @@ def write_run_files(
 
     Args:
         config: hyperparameters.
-        results: of the trials so far.
-        log_records: of their training logs; see `plot_learning_curves`.
-        provenance: what the scores are of.
+        results: results of the trials so far.
+        log_records: records of their training logs; see `plot_learning_curves`.
+        provenance: provenance of the scores.
     """
     paths = list(
         write_results(
@@ -44,11 +44,13 @@ def write_run_files(
         paths.append(os.path.join(config.results_dir, name))
         title = f"{config.model_name}: {config.tasks_label}"
         metrics = _main_metrics(results)
-        # The training loss of several tasks is a mean of theirs.
-        of_task = (
+        # With several tasks, the training loss is a mean over them, unlike each dev loss.
+        loss_name = (
             {} if len(config.task_names) > 1 else {"dev_loss": f"{config.task_names[0]}_loss"}
         )
-        plot_learning_curves(paths[-1], log_records, title, metrics=metrics or None, **of_task)
+        plot_learning_curves(
+            paths[-1], log_records, title, metrics=metrics or None, **loss_name
+        )
     return paths
 
 

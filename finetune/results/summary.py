@@ -33,10 +33,10 @@ class TrialResult:
         steps: number of training steps.
         best_step: step of the selected weights, with `keep_best`.
         chosen_on: "task/split" whose scores selected the weights, with `keep_best`.
-        examples: number of examples of each part of a fold: those that trained, chose the
-            weights ("selection") and are reported ("held_out").
-        seconds: wall time, with the training steps of earlier starts of the run; without
-            training, that of the training steps of the model.
+        examples: number of examples in each part of a fold: trained on, used to choose the
+            weights ("selection"), and reported ("held_out").
+        seconds: wall time, including training steps before a restart; in an evaluation without
+            training, the time of the model's training steps.
         metrics: metrics by "task/split" and name; NaN if undefined.
         main: name of the main metric by "task/split".
     """

@@ -10,7 +10,7 @@ from electra_tf.util.files import read_json, to_json, write_atomically
 
 ERRORS_SUFFIX = "_errors.json"
 MAX_ERRORS = 20
-# Characters of the text that are kept.
+# Maximum number of characters to keep of a text.
 _MAX_TEXT = 1000
 
 
@@ -20,7 +20,7 @@ class PredictionError(NamedTuple):
     Attributes:
         text: input of the model, such as a question.
         gold, predicted: labels, tags or answers, as text.
-        loss: how wrong it is: loss of the example, in nats where it is a likelihood.
+        loss: loss of the example, in nats if it is a negative log-likelihood.
     """
 
     text: str
@@ -30,7 +30,7 @@ class PredictionError(NamedTuple):
 
 
 def write_errors(path: str | os.PathLike, errors: Sequence[PredictionError]) -> None:
-    """Writes the `MAX_ERRORS` errors of the highest loss, and how many there are."""
+    """Writes the `MAX_ERRORS` errors with the highest loss, and the number of all errors."""
     worst = heapq.nlargest(MAX_ERRORS, errors, key=lambda error: error.loss)
     rows = [error._replace(text=error.text[:_MAX_TEXT])._asdict() for error in worst]
     write_atomically(path, to_json({"total": len(errors), "errors": rows}))

@@ -1,4 +1,4 @@
-"""Outputs of an ensemble for a row: the mean of what its models predict."""
+"""Averages the outputs of an ensemble's models for a row."""
 
 from collections.abc import Callable, Mapping, Sequence
 

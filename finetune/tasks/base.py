@@ -26,7 +26,7 @@ TRAIN, PREDICT = "train", "predict"
 
 
 def no_split(split: str, splits: Iterable[str], task: str = "The task") -> UserError:
-    """Returns the error that a task has no such split, only `splits`."""
+    """Returns the error for a split that is none of the `splits` of a task."""
     return UserError(f"{task} has no split {split!r}, only {', '.join(splits)}")
 
 
@@ -66,7 +66,7 @@ class Scores:
     def __post_init__(self) -> None:
         if self.main not in self.metrics:
             raise ValueError(f"the main metric {self.main!r} is none of {sorted(self.metrics)}")
-        # NumPy's numbers are not those of JSON.
+        # The json module cannot write NumPy's numbers.
         values = {
             name: value.item() if isinstance(value, np.generic) else value
             for name, value in self.metrics.items()
@@ -89,8 +89,8 @@ class Task(abc.ABC):
 
     Attributes:
         kind: one of `finetune.config.task_kinds.KINDS`.
-        average: returns the outputs of an ensemble for a row from those of its models; None
-            if there is no such mean.
+        average: averages the outputs of an ensemble's models for a row; None if they cannot be
+            averaged.
     """
 
     kind: ClassVar[TaskKind]
@@ -207,7 +207,7 @@ class Task(abc.ABC):
         return self.load(TRAIN, report)
 
     def is_trainable(self, example: Any) -> bool:
-        """Whether an example of `load_train_to_evaluate` is also one of training."""
+        """Whether an example of `load_train_to_evaluate` is also used for training."""
         del example
         return True
 
@@ -226,7 +226,7 @@ class Task(abc.ABC):
         """Returns the metrics of a labeled split; `outputs` has one entry per row."""
 
     def pooled(self, data: SplitData, outputs: Sequence[Outputs]) -> Sequence[Outputs]:
-        """Returns one output per row, that of its example: equal for all rows of an example."""
+        """Returns one output per row; all rows of an example have the output of the example."""
         del data
         return outputs
 
@@ -273,7 +273,7 @@ class Task(abc.ABC):
     def class_logits(
         self, data: SplitData, outputs: Sequence[Outputs]
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Returns logits [n, classes] and gold labels int [n] of a task with one label each.
+        """Returns logits [n, classes] and gold labels int [n], if examples have one label.
 
         None for other tasks, which have no calibration in the results.
         """

@@ -80,7 +80,7 @@ class TaskFiles:
         return self.spec.path(source, self._raw_data_dir)
 
     def fingerprint_files(self, split: str) -> list[str]:
-        """Returns the files that the examples of a split follow from: labels are train's."""
+        """Returns the files that a split depends on, such as train for its labels."""
         paths = [] if self.spec.spec_file is None else [self.spec.spec_file]
         for source in dict.fromkeys((self.source_split(split), TRAIN)):
             try:
@@ -108,7 +108,7 @@ class TaskFiles:
     ) -> list[RawExample]:
         """Reads the required columns of a file, optional ones listed in "columns", and ids.
 
-        The value of a role with several columns is the list of theirs.
+        The value of a role with several columns is the list of their values.
 
         Raises:
             UserError: as `read_records`.
@@ -136,7 +136,7 @@ class TaskFiles:
         for role in unnamed:
             self._leave_out(role, path, records)
         for role in named:
-            # Files to predict need no answers, and train no ids.
+            # Files to predict need no answers, and train needs no ids.
             is_needed = not self._is_train(path) if role == _ID else "answers" not in optional
             if is_needed and not any(role in record.values for record in records):
                 warn_once(
@@ -153,8 +153,8 @@ class TaskFiles:
         Args:
             path: the file.
             file_format: its format.
-            roles: roles whose columns the description names, or that have their names.
-            unnamed: roles that only have columns of their names, if any.
+            roles: roles whose columns the description names; by default, by the role's name.
+            unnamed: optional roles; the file may have columns of their names.
 
         Raises:
             UserError: a conll file cannot have one of the columns.
@@ -188,9 +188,9 @@ class TaskFiles:
             record.values.pop(role, None)
 
     def _compare_widths(self, path: str, columns: Mapping[str, str | int], width: int) -> None:
-        """Refuses negative indices in files without header whose numbers of columns differ.
+        """Refuses negative indices if files without a header differ in the number of columns.
 
-        They would be different columns. In files with a header, `_compare_names` warns.
+        They would select different columns. In files with a header, `_compare_names` warns.
         """
         last = [role for role, at in columns.items() if isinstance(at, int) and at < 0]
         if self.spec.header is not False or not last:
@@ -271,7 +271,7 @@ class CustomSource(abc.ABC):
     """Reads the splits of a task from its files.
 
     Args:
-        spec: of the task.
+        spec: description of the task.
         config: hyperparameters.
 
     Attributes:
@@ -380,7 +380,7 @@ class Labels:
         )
 
     def warn_of_untrained(self, used: Iterable[str], train_path: str) -> None:
-        """Warns of labels of the description that no example to train on has.
+        """Warns of labels in the description that no training example has.
 
         Args:
             used: labels of the examples.

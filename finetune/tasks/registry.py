@@ -51,10 +51,10 @@ def build_tasks(config: FinetuningConfig, tokenizer: CachedTokenizer) -> list[Ta
 
 
 def _check_used(config: FinetuningConfig, specs: Mapping[str, TaskSpec]) -> None:
-    """Refuses hyperparameters of kinds that no task has; warns of those of the authors.
+    """Refuses hyperparameters of kinds that no task has; warns of the authors' ones.
 
     Raises:
-        UserError: one of this project is given.
+        UserError: a hyperparameter that the authors' code does not have is given.
     """
     kinds = {
         name: specs[name].kind if name in specs else built_in_kinds()[name]
@@ -167,7 +167,7 @@ def make_custom_task(
 
 
 def _warn_of_other_dev(spec: TaskSpec) -> None:
-    """Warns of a split that is probably meant as dev, where examples of train become dev."""
+    """Warns of a split that is probably meant as dev, if dev is held out of train."""
     others = [split for split in spec.files if split.lower() in _NAMES_OF_DEV]
     if others:
         warn_once(
@@ -179,7 +179,7 @@ def _warn_of_other_dev(spec: TaskSpec) -> None:
 
 
 def _warn_of_unused_splits(config: FinetuningConfig, spec: TaskSpec, task: Task) -> None:
-    """Warns of what --num_folds does not evaluate on."""
+    """Warns of splits and settings that --num_folds does not use."""
     # The flag has a warning of its own.
     if spec.dev_fraction and not config.own_task_dev_fraction:
         warn_once(

@@ -62,7 +62,7 @@ class SourceTask(Task, abc.ABC):
         tokenizer: CachedTokenizer,
         description: Mapping[str, Any],
     ) -> Self:
-        """See `Task.restore`; the description has the arguments of the class but the source."""
+        """See `Task.restore`; the description has the class's arguments, except the source."""
         settings = {k: v for k, v in description.items() if k != "kind"}
         return cls(config, name, tokenizer, NoSource(), **settings)
 

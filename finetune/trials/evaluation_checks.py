@@ -1,7 +1,7 @@
 """Checks that an existing fine-tuned model fits the data and settings of an evaluation.
 
-Its labels, ranges and pre-trained weights must be those of the current data and settings, and
-it must not have been trained on held-out examples.
+Its labels, label ranges and pre-trained weights must agree with the current data and settings,
+and it must not have been trained on held-out examples.
 """
 
 import dataclasses
@@ -30,8 +30,8 @@ from finetune.config.defaults import RANDOM_INIT
 from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import MULTIPLE_CHOICE
 from finetune.results.provenance import (
-    OF_BOTH,
     PRETRAINED,
+    TRAINING_AND_EVALUATION,
     scored_settings_digest,
     tokenization,
 )
@@ -59,14 +59,14 @@ _ASSUMED_RANGE = [0.0, 1.0]
 def check_models(
     trials: Sequence[TrialRun], tasks: Sequence[Task], initial_digest: str | None
 ) -> None:
-    """Raises UserError unless the models of all trials are there and can be evaluated.
+    """Raises UserError unless the models of all trials exist and can be evaluated.
 
-    It is checked for all trials first, before results of the first ones replace earlier
-    results. Labels of the authors' checkpoints are checked when they are loaded.
+    All trials are checked before the first results replace earlier ones. Labels of the authors'
+    checkpoints are checked when they are loaded.
 
     Args:
         trials: trials or folds of an evaluation without training.
-        tasks: its tasks.
+        tasks: tasks of the evaluation.
         initial_digest: digest of the encoder of `init_checkpoint`; None if there is none.
     """
     for trial in trials:
@@ -108,7 +108,7 @@ def check_alike(config: FinetuningConfig, models: Mapping[str, str]) -> None:
         known = influences(FinetuningConfig)
         changes = [
             change.describe()
-            # What one of them does not record is taken as given, as in the digests.
+            # A setting that one of them does not record is assumed to be as given now.
             for change in changed_settings(
                 FinetuningConfig, {**given, **before}, {**given, **recorded}
             )
@@ -150,7 +150,7 @@ def warn_of_trained_examples(
         is_held_out = any(task.split_files(split) == files for split in task.dev_splits)
         saved = recorded.get(TRAIN_FILES, {}).get(task.name)
         is_other = saved not in (None, train_digest(task))
-        # With a dev file, all of train has been trained on.
+        # With a dev file, the model was trained on all of train.
         is_other |= is_held_out and names_dev(recorded.get(OWN_TASK_FILES))
         if (num_folds or is_held_out) and is_other:
             warn_once(
@@ -161,12 +161,12 @@ def warn_of_trained_examples(
 
 
 def check_labels(model: str, saved: Mapping[str, Sequence[str]], tasks: Sequence[Task]) -> None:
-    """Raises UserError unless the labels of the data are those of the trained model.
+    """Raises UserError unless the data has the labels of the trained model.
 
-    Labels of multiple choice only name the choices, of which a model takes any number.
+    Multiple choice is not checked: labels name the choices, which do not shape the model.
     """
-    of_head = [task for task in tasks if task.kind is not MULTIPLE_CHOICE]
-    for name, labels in task_labels(of_head).items():
+    with_outputs = [task for task in tasks if task.kind is not MULTIPLE_CHOICE]
+    for name, labels in task_labels(with_outputs).items():
         if saved.get(name) and list(saved[name]) != labels:
             raise UserError(
                 f"The model in {model} was trained on the labels {', '.join(saved[name])} "
@@ -176,10 +176,10 @@ def check_labels(model: str, saved: Mapping[str, Sequence[str]], tasks: Sequence
 
 
 def check_descriptions(model: str, recorded: Mapping[str, Any], tasks: Sequence[Task]) -> None:
-    """Raises UserError unless the kinds and inputs of tasks are those of a model's training.
+    """Raises UserError unless tasks have the kinds and inputs that a model was trained with.
 
-    An example is a task of pairs instead of single texts. Labels and ranges have their own
-    checks.
+    For example, a task may have changed from single texts to pairs. Labels and ranges have
+    their own checks.
 
     Args:
         model: path of the model.
@@ -201,9 +201,9 @@ def check_descriptions(model: str, recorded: Mapping[str, Any], tasks: Sequence[
 
 
 def check_ranges(model: str, recorded: Mapping[str, Any], tasks: Sequence[Task]) -> None:
-    """Raises UserError unless the labels of regression have the range of the training.
+    """Raises UserError unless the labels of a regression have the same range as in training.
 
-    The head predicts parts of that range.
+    The head predicts fractions of that range.
 
     Args:
         model: path of the model.
@@ -254,7 +254,7 @@ def check_described(model_dir: str) -> None:
 def check_pretrained(model_dir: str, initial_digest: str | None) -> None:
     """Raises UserError if a model was not fine-tuned from the current `init_checkpoint`.
 
-    Its scores would be taken for those of that checkpoint.
+    Otherwise its scores would be attributed to that checkpoint.
 
     Args:
         model_dir: folder of the model.
@@ -283,7 +283,7 @@ def warn_of_other_inputs(
     if _MODEL_NAME not in recorded:
         return
     given = dataclasses.asdict(config)
-    counts = {*OF_BOTH, *tokenization(given)} - {"precision"}
+    counts = {*TRAINING_AND_EVALUATION, *tokenization(given)} - {"precision"}
     changes = [
         change.describe()
         for change in changed_settings(FinetuningConfig, recorded, given)
@@ -305,7 +305,7 @@ def warn_of_other_inputs(
 
 
 def _tokens(vocab_file: str) -> bytes | None:
-    """Returns the tokens of a vocabulary, a line each; None if it cannot be read."""
+    """Returns the tokens of a vocabulary, one per line; None if it cannot be read."""
     try:
         return plain_vocabulary(pathlib.Path(vocab_file).read_bytes())
     except (OSError, UnicodeDecodeError):

@@ -17,7 +17,7 @@ from finetune.results.result_files import file_label
 from finetune.task_data import TaskData
 from finetune.tasks.base import TRAIN, SplitData, Task
 
-# Splits of a fold: its score is that of HELD_OUT, its weights are chosen on SELECTION.
+# Splits of a fold: SELECTION chooses the weights, and HELD_OUT is scored.
 HELD_OUT, SELECTION = "held_out", "selection"
 SELECTION_FRACTION = 0.1
 
@@ -83,7 +83,7 @@ class TrialRun:
 def trial_runs(config: FinetuningConfig) -> Iterator[TrialRun]:
     """Yields one run per trial, with consecutive seeds from `config.seed`.
 
-    As with the authors, a negative `num_trials` never ends.
+    As in the authors' code, a negative `num_trials` never ends.
     """
     endless = config.num_trials < 0
     for number in itertools.count(1) if endless else range(1, config.num_trials + 1):
@@ -93,11 +93,11 @@ def trial_runs(config: FinetuningConfig) -> Iterator[TrialRun]:
 def fold_runs(
     config: FinetuningConfig, tasks: Sequence[Task], data: TaskData
 ) -> list[TrialRun]:
-    """Returns one run per fold; the held-out examples only score its model.
+    """Returns one run per fold, whose held-out examples are only used for scoring.
 
-    All examples are held out in some fold, also those that `Task.is_trainable` excludes from
-    training. With `keep_best`, a part of the training examples chooses the weights. A group of
-    examples, such as the questions about a paragraph, is never divided.
+    Every example is held out in one fold, including those that `Task.is_trainable` excludes
+    from training. With `keep_best`, some of the training examples choose the weights instead.
+    Groups of examples, such as the questions about a paragraph, are never split.
     """
     (task,) = tasks
     examples = data.get(task, TRAIN).examples
@@ -126,8 +126,8 @@ def fold_runs(
             for fold in folds
         ]
         train_parts = [part(TRAIN, fold.train) for fold in folds]
-        # All folds train as many steps, to share the graph. Without groups, their sizes differ
-        # by at most one example.
+        # All folds train the same number of steps, to share the graph. Without groups, their
+        # sizes differ by at most one example.
         sizes = [len(train.rows) for train in train_parts]
         num_examples = min(sizes) if groups is None else round(sum(sizes) / len(sizes))
         for number, (fold, train) in enumerate(zip(folds, train_parts, strict=True), start=1):
@@ -147,7 +147,7 @@ def fold_runs(
 
 
 def folds_file(config: FinetuningConfig) -> str:
-    """Returns the path of what `write_folds` writes."""
+    """Returns the path of the file that `write_folds` writes."""
     return os.path.join(config.results_dir, f"{config.tasks_label}_folds.json")
 
 

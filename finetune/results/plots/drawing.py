@@ -21,8 +21,7 @@ MAX_LABEL_LENGTH = 24
 DPI = 120
 # Latin, Greek, Cyrillic, Hebrew, Arabic and others.
 _DEFAULT_FONT = "DejaVu Sans"
-# Fonts of common systems with the characters of other scripts: of each script, the first one
-# that is installed is used.
+# Fonts for other scripts on common systems; the first installed one of each script is used.
 _FONTS_BY_SCRIPT = {
     "Korean": (
         "Noto Sans CJK KR",

@@ -13,7 +13,7 @@ def plot_reliability(path: str | os.PathLike, calibration: Calibration, title: s
 
     Args:
         path: PNG file to write.
-        calibration: of a split.
+        calibration: calibration on a split.
         title: title of the figure.
     """
     parts = [("as predicted", calibration.reliability, "tab:blue")]

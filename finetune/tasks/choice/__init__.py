@@ -1,1 +1,1 @@
-"""Multiple choice: the right one of several answers or continuations of a text."""
+"""Multiple choice: choosing one of several answers or continuations of a text."""

@@ -18,7 +18,7 @@ from finetune.tasks.custom_files import GROUP, TRAIN, CustomSource
 
 _CHOICES = "choices"
 _LETTERS = tuple(string.ascii_uppercase)
-# Keys of choices that are an object, as in the datasets ARC and CommonsenseQA.
+# Keys of choices given as a JSON object, as in the datasets ARC and CommonsenseQA.
 _TEXTS, _NAMES = "text", "label"
 
 
@@ -46,11 +46,11 @@ class ChoiceSource(CustomSource):
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the choices in their order, as many as an example has at most.
+        """Names of the choices in order, as many as the largest number of choices.
 
-        They are those of the description. Otherwise, they follow from the train file: 0, 1,
-        ... or A, B, ..., like the label of its first example without names; if all have names,
-        those of the longest list.
+        They come from the description, or else from the train file: 0, 1, ... or A, B, ...,
+        depending on the label of its first example without names; if all examples have names,
+        the longest list of them.
 
         Raises:
             UserError: the train file is needed, but it is missing or malformed.
@@ -174,7 +174,7 @@ def _question(record: RawExample) -> str:
 
 
 def _names_of(record: RawExample, value: dict[str, Any]) -> tuple[str, ...] | None:
-    """Returns the names of choices that are an object of texts and names."""
+    """Returns the names in choices that are given as an object of texts and names."""
     if not set(value) <= {_TEXTS, _NAMES}:
         raise UserError(
             f"{record.where}: choices must be a list of strings, or an object with the lists "
@@ -195,7 +195,7 @@ def _names_of(record: RawExample, value: dict[str, Any]) -> tuple[str, ...] | No
 def make_custom_choice_task(
     config: FinetuningConfig, spec: TaskSpec, tokenizer: CachedTokenizer
 ) -> ChoiceTask:
-    """Returns a task with the choices of the description, or of the train file."""
+    """Returns a task with the choices in the description, or those of the train file."""
     source = ChoiceSource(spec, config)
     return ChoiceTask(
         config,

@@ -56,7 +56,7 @@ def choice_rows(
 
     Sequences are `[CLS] text [SEP] question choice [SEP]`; those after the last choice are
     empty. Long pairs are truncated at the end, the longer text first; `report` counts the
-    examples that lost tokens, and those whose choices are the same after that.
+    truncated examples, and those whose choices have the same tokens.
 
     Args:
         task_name: name of the task.
@@ -71,9 +71,9 @@ def choice_rows(
         for example in examples
         for choice in example.choices
     ]
-    of_pairs = DataReport(report.task_name, report.split)
-    sequences = iter(text_rows(task_name, pairs, tokenizer, max_seq_length, of_pairs))
-    for problem, cases in of_pairs.problems.items():
+    pair_report = DataReport(report.task_name, report.split)
+    sequences = iter(text_rows(task_name, pairs, tokenizer, max_seq_length, pair_report))
+    for problem, cases in pair_report.problems.items():
         for case in {case["eid"]: case for case in cases}.values():
             report.add(problem, **case)
     rows = []
@@ -84,9 +84,9 @@ def choice_rows(
             names = sequence_names(index)
             row[names.input_ids] = sequence.get(INPUT_IDS, _NO_TOKENS)
             row[names.segment_ids] = sequence.get(SEGMENT_IDS, _NO_TOKENS)
-        of_choices = range(len(example.choices))
-        tokens = [row[sequence_names(index).input_ids].tobytes() for index in of_choices]
-        if repeated := [index for index in of_choices if tokens[index] in tokens[:index]]:
+        indices = range(len(example.choices))
+        tokens = [row[sequence_names(index).input_ids].tobytes() for index in indices]
+        if repeated := [index for index in indices if tokens[index] in tokens[:index]]:
             report.add(SAME_TOKENS, eid=example.eid, choices=repeated)
         rows.append(row)
     return rows

@@ -13,7 +13,7 @@ from finetune.tasks.servable import TaskServable
 class ChoiceServable(TaskServable[ChoiceTask]):
     """Takes `text`, `question` if the task has them, and `choices` string [batch, choices].
 
-    There may be any number of choices; "" stands for those that a row lacks. Outputs: `choice`
+    There may be any number of choices; "" fills the columns of missing ones. Outputs: `choice`
     string [batch], the best one; `index` int32 [batch], its index from 0; and `scores` float32
     [batch, choices], the probabilities, which are 0 at "". Without choices, a row has the
     choice "" and the index -1.

@@ -33,12 +33,12 @@ _MIN_CHOICES = 2
 
 
 class ChoiceHead(TextHead):
-    """A score of each choice, by dropout and one `Dense` on [CLS]; softmax over the choices.
+    """Scores each choice by dropout and one `Dense` on [CLS]; softmax over the choices.
 
     Args:
-        hidden_size, dtype, name: as of `TextHead`.
-        num_choices: the most choices of an example.
-        loss: training loss; elsewhere it is the cross-entropy.
+        hidden_size, dtype, name: as in `TextHead`.
+        num_choices: maximum number of choices of an example.
+        loss: training loss; evaluation reports the cross-entropy.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ChoiceHead(TextHead):
         return HeadOutput(losses, {"logits": logits, "predictions": predictions})
 
     def scores(self, cls_output: tf.Tensor, dropout_key: tf.Tensor | None = None) -> tf.Tensor:
-        """Returns the scores of choices, float32 [...], of outputs at [CLS], [..., hidden]."""
+        """Returns the scores of choices, float32 [...], from [CLS] outputs [..., hidden]."""
         return tf.squeeze(self._dense_of(cls_output, dropout_key), axis=-1)
 
 
@@ -129,14 +129,14 @@ class ChoiceTask(SourceTask):
     def describe_arrays(
         cls, arrays: Mapping[str, np.ndarray], labels: Sequence[str]
     ) -> dict[str, Any]:
-        """Returns a task without question; two choices if their names are unknown."""
+        """Returns a description without questions; two choices if their names are unknown."""
         del arrays
         names = list(labels) or [str(index) for index in range(_MIN_CHOICES)]
         return {"kind": cls.kind.name, "labels": names, "has_question": False}
 
     @property
     def num_choices(self) -> int:
-        """The most choices of an example."""
+        """Maximum number of choices of an example."""
         return len(self.labels)
 
     @property
@@ -212,7 +212,7 @@ class ChoiceTask(SourceTask):
         return found
 
     def errors(self, data: SplitData, outputs: Sequence[Outputs]) -> list[PredictionError]:
-        """Returns the examples whose right choice is not the predicted one."""
+        """Returns the examples with a wrong prediction."""
         found = []
         for example, output in zip(data.examples, outputs, strict=True):
             chosen = int(output["predictions"])
@@ -230,13 +230,13 @@ class ChoiceTask(SourceTask):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns logits float64 [n, num_choices] and the right choices int [n].
 
-        The logits of choices that an example lacks are so low that they have no probability.
+        The logits of choices that an example lacks are so low that their probability is 0.
         """
         logits = np.array([output["logits"] for output in outputs], np.float64)
         return logits, self._gold(data)
 
     def degenerate(self, data: SplitData, outputs: Sequence[Outputs]) -> str | None:
-        """Returns a message if right choices vary in position, but predicted ones do not."""
+        """Returns a message if gold positions vary, but predicted positions do not."""
         predicted = np.unique(predicted_values(outputs))
         if len(predicted) > 1 or len(np.unique(self._gold(data))) < 2:
             return None

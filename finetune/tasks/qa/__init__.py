@@ -1,1 +1,1 @@
-"""Question answering: the answer is a span of the context, or the question has none."""
+"""Extractive question answering: an answer is a span of the context, or missing."""

@@ -1,8 +1,8 @@
 """Tokenized contexts with character offsets, in the graph.
 
-The equivalent in Python is `finetune.tasks.qa.examples.Context`, the featurizer and, of
-built-in tasks, `FinalText`. The contexts of a batch are concatenated: indices of pieces, words
-and characters count through the batch.
+The equivalents in Python are `finetune.tasks.qa.examples.Context`, the featurizer and, for
+built-in tasks, `FinalText`. The contexts of a batch are concatenated: pieces, words and
+characters have indices in the whole batch.
 """
 
 from typing import NamedTuple
@@ -14,8 +14,7 @@ from electra_tf.text.tokenizer import Tokenizer, split_words
 from electra_tf.text.vocabulary import CONTINUATION
 from finetune.tasks.qa.examples import SEPARATORS
 
-# Marks and joiners, which the characters before them are not shown without: Unicode's UAX #29
-# keeps both together.
+# Marks and joiners, which belong to the character before them (Unicode's UAX #29).
 _ATTACHED = r"[\p{M}\x{200C}\x{200D}]"
 
 
@@ -26,11 +25,11 @@ class ContextPieces(NamedTuple):
     [pieces]; `splits` int32 [batch + 1], the first piece of each context; `starts` and `ends`
     (exclusive) int32 [pieces], the code points of each piece in its text.
 
-    The others are for `authors_character_span`: cumulative counts of normalized characters by
-    piece, `normalized` [pieces + 1], and by word, `word_normalized` [words + 1]; of original
-    characters by word, `word_original` [words + 1]; of [UNK]s by piece, `unknown` [pieces + 1];
-    and `positions` [characters], the position in its text of every character that is not a
-    separator.
+    The other fields are for `authors_character_span`: cumulative counts of normalized
+    characters by piece, `normalized` [pieces + 1], and by word, `word_normalized` [words + 1];
+    of original characters by word, `word_original` [words + 1]; of [UNK]s by piece, `unknown`
+    [pieces + 1]; and `positions` [characters], the position in its text of every character that
+    is not a separator.
     """
 
     texts: tf.Tensor
@@ -58,8 +57,8 @@ class ContextPieces(NamedTuple):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the same by the rule of the authors' `get_final_text`.
 
-        Normalized characters are mapped to original ones if the words of the span have as
-        many of each and no piece is [UNK]; otherwise the span is extended to all these words.
+        If the words of the span have as many normalized as original characters, and no piece is
+        [UNK], characters are mapped one to one; otherwise the span is extended to whole words.
         """
         first_word = tf.gather(self.words, first)
         behind_word = tf.gather(self.words, last) + 1
@@ -92,7 +91,7 @@ def context_pieces(tokenizer: Tokenizer, contexts: tf.Tensor) -> ContextPieces:
     lengths = _num_characters(tf.gather(tf.constant(vocabulary.tokens), pieces.values))
     within_token = tf.ragged.range(pieces.row_lengths()).values
     lengths -= len(CONTINUATION) * tf.cast(within_token > 0, tf.int32)
-    # An [UNK] stands for a whole token.
+    # [UNK] stands for a whole token.
     normalized = _counts_before(tf.where(is_unknown, token_lengths, lengths))
 
     characters = tf.strings.unicode_decode(separable, "UTF-8")
@@ -119,12 +118,12 @@ def context_pieces(tokenizer: Tokenizer, contexts: tf.Tensor) -> ContextPieces:
 def _piece_characters(
     tokenizer: Tokenizer, characters: tf.Tensor, positions: tf.Tensor, normalized: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the first character of each piece, and the one behind it, int32 [pieces].
+    """Returns the first character of each piece, and the first one after it, int32 [pieces].
 
-    Normalization turns every character into some others, or none, regardless of its
-    neighbors: the lower case of a final sigma is one letter, too. So the counts of these tell
-    which one a normalized character is made of. What follows a piece and is `_ATTACHED` to it
-    is part of it, unless it has a normalized character itself.
+    Normalization maps every character to zero or more characters, whose number does not depend
+    on its neighbors (the lower case of a final sigma is one letter, too). So these numbers
+    locate the original of every normalized character. Characters after a piece that are
+    `_ATTACHED` to it, and are dropped by normalization, belong to it.
 
     Args:
         tokenizer: tokenizer of the model.
@@ -142,7 +141,7 @@ def _piece_characters(
     sources = tf.repeat(tf.range(size), tf.gather(counts, index))  # (normalized characters)
     first = tf.gather(sources, normalized[:-1])
     last = tf.gather(sources, normalized[1:] - 1)
-    # Where something begins that is not attached to what is before it.
+    # Characters that are not attached to the one before them.
     begins = ~tf.gather(is_attached, index) | (positions == 0)
     begins = tf.concat([tf.boolean_mask(tf.range(size), begins), [size]], axis=0)
     behind = tf.gather(begins, tf.searchsorted(begins, last, side="right"))

@@ -20,7 +20,7 @@ from finetune.tasks.qa.task import QATask
 
 
 class CustomQATask(QATask):
-    """Questions from files in the format of SQuAD or MRQA, or with one question per record.
+    """Questions from files in SQuAD's or MRQA's format, or with one question per record.
 
     Args:
         config: hyperparameters.
@@ -28,7 +28,7 @@ class CustomQATask(QATask):
         tokenizer: tokenizer of the pre-trained model.
 
     Raises:
-        UserError: train must be read to detect unanswerable questions, but cannot be.
+        UserError: train must be read, to detect unanswerable questions, but cannot be read.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class CustomQATask(QATask):
         return [dataclasses.replace(e, eid=eid) for eid, e in enumerate(examples)]
 
     def score(self, data: SplitData, outputs: list[Outputs]) -> Scores:
-        """Returns the official metrics; the main one is that of the description."""
+        """Returns the official metrics; the description may name the main one."""
         scores = super().score(data, outputs)
         main = self._spec.metric
         if main == "exact_match" and main not in scores.metrics:
@@ -159,8 +159,8 @@ class CustomQATask(QATask):
 def _answers(record: RawExample) -> list[GivenAnswer]:
     """Returns the answers of a record, in any common format.
 
-    These are: a text (empty for no answer), a list of texts, a list of objects with "text"
-    and "answer_start", or an object with lists of both.
+    The formats are: a text (empty for no answer), a list of texts, a list of objects with
+    "text" and "answer_start", or an object with lists of both.
     """
     value = record.values.get("answers", [])
     if isinstance(value, dict):

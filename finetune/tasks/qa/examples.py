@@ -16,7 +16,7 @@ _WORD = re.compile(f"[^{SEPARATORS}]+")
 NOT_FOUND = "answer not found in the context"
 OTHER_FORM = f"{NOT_FOUND}, which has it in another Unicode form: convert both to NFC"
 MISPLACED = "answer_start at which the context has another text: another place is learned"
-# Units of offsets that are not of characters: encodings, and bytes of a unit.
+# Encodings in whose units a file may count offsets, and the number of bytes of a unit.
 _UNITS = (("utf-16-le", 2), ("utf-8", 1))
 NO_ANSWER = "no answer given, in a task where every question has one"
 REPEATED_ID = "question id given more than once"
@@ -68,8 +68,8 @@ class QAExample:
         is_impossible: whether the question is unanswerable.
         orig_answer_text: first gold answer, or None if it was not found.
         start_position, end_position: its first and last word in `context.words`.
-        answer_prefix: what is before it in its first word: in Chinese, maybe sentences. Empty
-            if only its first occurrence there is wanted.
+        answer_prefix: text before the answer in its first word (sentences, in languages without
+            spaces); empty to learn the first occurrence in the word.
         group: group of the example in folds and held-out splits: by default its context.
     """
 
@@ -92,13 +92,14 @@ class QuestionCollector:
     Args:
         report: report of dropped and repaired questions.
         v2: whether questions may be unanswerable, as in SQuAD 2.0.
-        is_training: drop questions whose answer is not in the context. Otherwise they are
-            scored by the texts of their answers.
-        labeled: whether all questions should have answers, unless `v2`.
+        is_training: drop questions whose answer is not in the context; otherwise keep them, to
+            be scored by the texts of their answers.
+        labeled: report questions without an answer, unless `v2`.
         authors_answer_check: also drop answers that differ from the context only in the kind
             of whitespace (U+00A0), as the authors' code does.
-        within_words: learn an answer at its place in a word that contains it several times, as
-            sentences without spaces do; otherwise at the first one, as the authors' code does.
+        within_words: if a word contains the answer several times (as sentences without spaces
+            do), learn the occurrence at its offset; otherwise the first one, as the authors'
+            code does.
     """
 
     def __init__(
@@ -142,7 +143,7 @@ class QuestionCollector:
             answers: all gold answers.
             located: the answer to train on; None if unknown.
             is_impossible: whether the question is unanswerable; ignored unless `v2`.
-            group: group of the example; None is its context.
+            group: group of the example; None groups by context.
             others: answers to train on if `located` is not in the context.
         """
         if qas_id in self._ids:
@@ -183,10 +184,10 @@ class QuestionCollector:
         )
 
     def _placed(self, context: Context, answer: GivenAnswer, qas_id: str) -> GivenAnswer:
-        """Returns an answer at another place that has its text, if its own has not.
+        """Returns the answer, moved to where its text is if the context has other text there.
 
-        That is where its offset leads in UTF-16 or UTF-8, else the nearest one. As the authors
-        do, built-in tasks go by the words at the offset.
+        That is the place of its offset in UTF-16 or UTF-8 units, or else the nearest
+        occurrence. Without `within_words`, it stays in place, as in the authors' code.
         """
         text, start = valid_text(answer.text), answer.start
         if not self._within_words or start is None or answer.end is not None:
@@ -224,15 +225,15 @@ class QuestionCollector:
             found = self._words_of(context, text, start, end)
             if found is not None:
                 return found
-            # Some files give the end of a span as the character after it.
+            # Some files have exclusive ends of spans.
         return self._words_of(context, text, start, end_of_text)
 
     def _words_of(
         self, context: Context, text: str, start: int, end: int
     ) -> tuple[int, int, str] | None:
-        """Returns the first and last word of the characters `start` to `end`.
+        """Returns the first and last word of a span, and its prefix in the first word.
 
-        Also what is before them in the first word. None if the words do not contain `text`.
+        None if these words do not contain `text`.
         """
         if not text.strip() or not 0 <= start <= end < len(context.text):
             return None
@@ -252,7 +253,7 @@ class QuestionCollector:
 
 
 def _has_in_other_form(context: Context, answer: GivenAnswer) -> bool:
-    """Whether composed characters (NFC) would make an answer that is not found a part of it."""
+    """Whether the context contains the answer only if both are normalized (NFC)."""
     texts = (valid_text(answer.text), context.text)
     found, text = (" ".join(unicodedata.normalize("NFC", each).split()) for each in texts)
     return found in text and " ".join(texts[0].split()) not in " ".join(texts[1].split())
@@ -261,8 +262,7 @@ def _has_in_other_form(context: Context, answer: GivenAnswer) -> bool:
 def _first_occurrence(context: str, answer: str) -> tuple[int, int] | None:
     """Returns the first and last character of an answer whose place is unknown.
 
-    Whole words precede parts of words, and the same case precedes the other; whitespace may
-    differ.
+    Occurrences as whole words, and in the same case, are preferred; whitespace may differ.
     """
     pattern = r"\s+".join(map(re.escape, answer.split()))
     if not pattern:

@@ -12,7 +12,7 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.data.features import INPUT_IDS, SEGMENT_IDS, DataReport, FeatureSpec, Row
 from finetune.tasks.qa.examples import Context, QAExample
 
-# Ids of the windows of an example are consecutive; ids of examples are this far apart.
+# The windows of an example have consecutive ids; the ids of two examples are this far apart.
 EIDS_PER_EXAMPLE = 1000
 PART_OF_WORD = "answer that is a part of a word, and is learned as the whole word"
 # Tie-breaker besides the distance to the nearer edge: prefers windows of full length.
@@ -68,8 +68,8 @@ class QAFeaturizer:
     def rows(self, examples: Sequence[QAExample], report: DataReport) -> list[Row]:
         """Returns one row per window of each example, in order.
 
-        Both positions are 0 if the window does not contain the whole answer, or if there is
-        none or it is unknown.
+        Both answer positions are 0 if the window does not contain the whole answer, or if the
+        answer is missing or unknown.
 
         Raises:
             UserError: a question leaves no room for its context.
@@ -157,19 +157,19 @@ class QAFeaturizer:
     def _answer_pieces(
         self, example: QAExample, pieces: Pieces, answer: np.ndarray, report: DataReport
     ) -> tuple[int, int] | None:
-        """Returns the first and last piece of an answer; None if it has none.
+        """Returns the first and last piece of an answer; None if it has no pieces.
 
-        Words may contain more than the answer ("(1895-1943)." for "1895"), so it is the
-        occurrence of the answer's pieces within those of its words, or all of them if there
-        is none. Of several, which are common without spaces between words, it is the one that
-        is nearest to the place of the answer.
+        Words may contain more than the answer ("(1895-1943)." for "1895"), so the answer's
+        pieces are searched in those of its words. If they occur several times, which is common
+        in languages without spaces, the occurrence nearest to the place of the answer is
+        chosen; if they do not occur, all pieces of the words are the answer.
         """
         first = int(pieces.first_of_word[example.start_position])
         last = int(pieces.first_of_word[example.end_position + 1]) - 1
         count = len(answer)
         starts = []
         if count:
-            # A part of a word may have more pieces than the word.
+            # Part of a word may have more pieces than the whole word.
             end = max(last - count + 2, first)
             starts = first + np.flatnonzero(pieces.ids[first:end] == answer[0])
         starts = [n for n in starts if np.array_equal(pieces.ids[n : n + count], answer)]
@@ -178,7 +178,7 @@ class QAFeaturizer:
             starts.sort(key=lambda start: abs(start - first - len(before)))
         if starts:
             return starts[0], starts[0] + count - 1
-        if first > last:  # words of dropped characters only have no pieces
+        if first > last:  # words without visible characters have no pieces
             report.add("answer without tokens", id=example.qas_id)
             return None
         words = example.context.words[example.start_position : example.end_position + 1]
@@ -216,10 +216,10 @@ def _join(context: Context, ids_of_words: dict[str, np.ndarray]) -> Pieces:
 
 
 def _best_windows(starts: Sequence[int], room: int, num_pieces: int) -> np.ndarray:
-    """Returns the window with the maximum context of each piece, int [pieces].
+    """Returns the window with the maximum context for each piece, int [pieces].
 
-    That is the window with the largest minimum of left and right context; the first if
-    several are equal.
+    That is the window with the largest minimum of left and right context, the first one in a
+    tie.
     """
     best = np.zeros(num_pieces, np.int64)
     best_score = np.full(num_pieces, -np.inf)

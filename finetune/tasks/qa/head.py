@@ -30,7 +30,7 @@ class QAHead(TaskHead):
 
     Args:
         hidden_size: hidden size of the encoder.
-        joint_prediction: predict the end given the start, else independently.
+        joint_prediction: predict the end given the start; otherwise independently.
         answerable_classifier: predict whether there is an answer.
         answerable_uses_start_logits: feed it the state at the predicted start.
         answerable_weight: weight of its loss.
@@ -59,7 +59,7 @@ class QAHead(TaskHead):
         def dense(input_size: int, units: int, name: str) -> Dense:
             return Dense(input_size, units, dtype=self.dtype_policy, name=name)
 
-        # The names that TensorFlow 1 gave the authors' layers.
+        # Names of the authors' layers in TensorFlow 1.
         with keras.name_scope(self.name):
             self.start = dense(hidden_size, 1, "dense")
             if joint_prediction:
@@ -117,7 +117,7 @@ class QAHead(TaskHead):
             tf.nn.sparse_softmax_cross_entropy_with_logits(start_positions, start_logits)
             + tf.nn.sparse_softmax_cross_entropy_with_logits(end_positions, end_logits)
         )
-        # Not in the shape of the losses: exports leave out the operations that compute these.
+        # Not derived from the shape of the losses, so that exports can prune their computation.
         outputs["answerable_logit"] = tf.zeros_like(start_logits[:, 0])
         if self.answerable_classifier:
             outputs["answerable_logit"] = self._answerable_logit(hidden, start_logits)

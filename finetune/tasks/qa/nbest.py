@@ -19,14 +19,14 @@ from finetune.tasks.qa.featurize import Window
 
 # Null odds of a context without tokens, as in the authors' code.
 CERTAINLY_NULL = 1_000_000.0
-# The answer if there is no valid span, in the authors' code.
+# The authors' answer if there is no valid span.
 _AUTHORS_NO_SPAN = "empty"
 _WORDS_PER_CALL = 100_000
 _CHARACTERS_PER_CALL = 1_000_000
 
 
 class Answer(NamedTuple):
-    """A text, its probability among the n-best, and the scores of its first and last piece."""
+    """An answer text, its probability among the n-best, and its start and end scores."""
 
     text: str
     probability: float
@@ -135,7 +135,7 @@ class NBestDecoder:
         return DecodedAnswer(_with_probabilities(nbest), self._null_odds(nbest, outputs))
 
     def _spans(self, number: int, window: Window, output: Mapping[str, np.ndarray]) -> _Spans:
-        """Returns the spans of a window that are in the context and short enough.
+        """Returns the spans of a window that are within the context and short enough.
 
         A span counts only in the window with the maximum context of its start.
         """
@@ -182,8 +182,8 @@ class NBestDecoder:
     ) -> float | None:
         """Returns the minimum null odds over the windows.
 
-        Without a classifier it is the score of [CLS] minus that of the best answer, as in the
-        authors' code; with joint prediction, the former excludes the end.
+        Without a classifier, they are the score of [CLS] minus that of the best answer, as in
+        the authors' code; with joint prediction, the score of [CLS] is its start score alone.
         """
         if not self._v2:
             return None
@@ -202,7 +202,7 @@ class NBestDecoder:
 
 
 def _best(logits: np.ndarray, count: int) -> np.ndarray:
-    """Returns the indices of the largest logits in descending order; ties keep theirs."""
+    """Returns the indices of the largest logits in descending order; ties stay in order."""
     return np.argsort(-logits, kind="stable")[:count]
 
 
@@ -216,7 +216,7 @@ def _with_probabilities(nbest: Mapping[str, tuple[float, float]]) -> tuple[Answe
 
 
 class PlacedText:
-    """Cuts predicted answers out of contexts, to the character.
+    """Returns predicted answers as exact substrings of their contexts.
 
     Args:
         tokenizer: tokenizer of the model.
@@ -224,7 +224,7 @@ class PlacedText:
 
     def __init__(self, tokenizer: CachedTokenizer) -> None:
         self._tokenizer = tokenizer.tokenizer
-        # First and last (exclusive) character of every piece.
+        # Start and end (exclusive) character of every piece.
         self._places: dict[Context, tuple[np.ndarray, np.ndarray]] = {}
 
     def prepare(self, contexts: Iterable[Context]) -> None:
@@ -249,7 +249,7 @@ class PlacedText:
             self._places[context] = starts[first:behind], ends[first:behind]
 
     def __call__(self, context: Context, first: int, last: int) -> str:
-        """Returns the words of a context from one of its pieces to another one."""
+        """Returns the words of a context from piece `first` to piece `last`."""
         self.prepare([context])
         starts, ends = self._places[context]
         return " ".join(Context(context.text[starts[first] : ends[last]]).words)

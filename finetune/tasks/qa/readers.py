@@ -8,7 +8,7 @@ from finetune.data.file_readers import parse_task_json, read_text
 from finetune.tasks.qa.examples import Context, GivenAnswer, QuestionCollector
 
 MRQA_SUFFIXES = (".jsonl", ".jsonl.gz")
-# Fields of a question's id. Files of MRQA may have both; its evaluation knows "qid".
+# Fields of a question's id. MRQA files may have both; its evaluation uses "qid".
 _SQUAD_IDS, _MRQA_IDS = ("id", "qid"), ("qid", "id")
 _KINDS = {str: "a string", list: "a list", dict: "an object", int: "an integer"}
 
@@ -16,8 +16,8 @@ _KINDS = {str: "a string", list: "a list", dict: "an object", int: "an integer"}
 def read_questions(path: str, collector: QuestionCollector) -> None:
     """Adds the questions of a file to `collector`.
 
-    Files that end in .jsonl or .jsonl.gz have the format of MRQA, others that of SQuAD 1.1 or
-    2.0 (.json or .json.gz).
+    Files that end in .jsonl or .jsonl.gz have MRQA's format; others (.json or .json.gz) have
+    that of SQuAD 1.1 or 2.0.
 
     Raises:
         UserError: the file is missing or malformed; the message names the line or record.

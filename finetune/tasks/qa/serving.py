@@ -47,8 +47,8 @@ class _Spans(NamedTuple):
 class QAServable(TaskServable[QATask]):
     """Answers a `question` about a `context` of any length.
 
-    Long contexts are split into windows as in training. Questions are cut to
-    `max_query_length` pieces, or to fewer if the windows had no room left. Outputs: `answer`
+    Long contexts are split into windows as in training. Questions are truncated
+    to `max_query_length` pieces, or to fewer if they would fill the windows. Outputs: `answer`
     string [batch], a part of the context; `start` and `end` int32 [batch], in code points, such
     that it is `context[start:end]`; and `score` float32 [batch], the sum of the scores of its
     first and last piece. If questions may be unanswerable, also `null_odds` float32 [batch]:
@@ -73,7 +73,7 @@ class QAServable(TaskServable[QATask]):
         names = set(self.task.kind.serving) - {"max_seq_length", "max_query_length"}
         settings = {name: getattr(self._config, name) for name in sorted(names)}
         settings["max_query_length"] = self._longest_question
-        # Without it, `answerable_logit` is 0, and null odds follow from the other scores.
+        # Without it, `answerable_logit` is 0, and null odds are derived from the other scores.
         settings["answerable_classifier"] = self._config.answerable_classifier
         return {**super().metadata, **settings}
 
@@ -244,14 +244,16 @@ class QAServable(TaskServable[QATask]):
 
 
 def _is_max_context(shown: tf.RaggedTensor, num_pieces: tf.Tensor) -> tf.Tensor:
-    """Returns whether no window shows a piece with more context on its poorer side.
+    """Returns whether a window has the maximum context of a piece, among all windows.
+
+    The maximum context is the largest minimum of left and right context.
 
     Args:
         shown: int32 ragged [windows, pieces], indices of the pieces in each window.
-        num_pieces: of all contexts.
+        num_pieces: number of pieces in all contexts.
 
     Returns:
-        bool [windows, pieces]; one window at most has True for a piece, the first of equals.
+        bool [windows, pieces]; at most one window is True for a piece, the first in a tie.
     """
     lengths = tf.cast(shown.row_lengths(), tf.int32)
     left = tf.ragged.range(lengths).values
@@ -273,11 +275,11 @@ def _best_of_examples(
 
     Args:
         scores: float32 [windows, spans].
-        rows: int32 [batch + 1], the first window of each example, and their number.
+        rows: int32 [batch + 1], the first window of each example, and the number of windows.
     """
     num_spans = tf.shape(scores)[1]
-    of_example = tf.RaggedTensor.from_row_splits(scores, rows, validate=False)
-    dense = of_example.to_tensor(_NOT_A_SPAN)  # (batch, windows, spans)
+    per_example = tf.RaggedTensor.from_row_splits(scores, rows, validate=False)
+    dense = per_example.to_tensor(_NOT_A_SPAN)  # (batch, windows, spans)
     # A batch may have no examples, and then no windows.
     most_windows = tf.maximum(tf.shape(dense)[1], 1)
     flat = tf.reshape(dense, [tf.shape(dense)[0], most_windows * num_spans])

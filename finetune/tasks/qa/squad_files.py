@@ -1,4 +1,4 @@
-"""Predictions in the files that the tools around SQuAD read."""
+"""Writes predictions in the file formats of SQuAD's tools."""
 
 import json
 import os
@@ -12,20 +12,20 @@ from electra_tf.util.files import remove_files, write_atomically
 def write_squad_outputs(
     directory: str, task_name: str, predictions: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """Writes predictions as the tools around SQuAD read them, and returns the paths.
+    """Writes predictions in the formats of SQuAD's tools, and returns the paths.
 
-    - `<task>_preds.json`: id to the best answer that is not empty. With the null odds this
-      is what the official evaluation of SQuAD 2.0 takes (`--na-prob-file`).
+    - `<task>_preds.json`: id to the best answer that is not empty. The official evaluation
+      of SQuAD 2.0 reads it together with the null odds (`--na-prob-file`).
     - `<task>_nbest.json`: id to the list of text, probability, start_logit, end_logit.
     - where questions may have no answer, `<task>_null_odds.json`: id to the null odds, and
-      `<task>_submission.json`: id to the answer, empty above the threshold. Elsewhere, those
-      of an earlier run are removed.
+      `<task>_submission.json`: id to the answer, empty above the threshold. Otherwise,
+      such files of an earlier run are removed.
 
     Args:
-        directory: exists.
+        directory: existing folder.
         task_name: first part of the file names.
-        predictions: what `QATask.predictions` returned. Of those with the same id, the files
-            have the last one, with a warning.
+        predictions: result of `QATask.predictions`. If several have the same id, only the last
+            one is written, with a warning.
     """
     if repeated := len(predictions) - len({p["id"] for p in predictions}):
         path = os.path.join(directory, f"{task_name}_preds.json")

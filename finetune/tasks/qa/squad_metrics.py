@@ -118,8 +118,8 @@ def _best_threshold(
 ) -> tuple[float, float]:
     """Returns the best percentage over all thresholds, and the lowest such threshold.
 
-    The first threshold is below all null odds, where every prediction is empty; then it takes
-    each of them in ascending order. It is 0 if nothing is better than the first.
+    Thresholds are a value below all null odds, for which every prediction is empty, and the
+    null odds in ascending order. The threshold is 0 if none is better than the first.
     """
     current = best = float(sum(not has for has in has_answer.values()))
     best_threshold = 0.0
@@ -134,7 +134,7 @@ def _best_threshold(
 
 
 def _best(metric: Callable[[str, str], float], answers: Sequence[str], predicted: str) -> float:
-    """Returns the best score over gold answers, which are [""] if there are none."""
+    """Returns the best score over the gold answers, or against "" if there are none."""
     return max(metric(answer, predicted) for answer in answers or ("",))
 
 

@@ -25,7 +25,7 @@ from finetune.tasks.qa.squad_files import write_squad_outputs
 from finetune.tasks.qa.squad_metrics import f1, squad_v1_metrics, squad_v2_metrics
 
 SPLITS = (TRAIN, "dev", "test")
-# The other tasks have files in the format of MRQA.
+# The files of all other tasks have MRQA's format.
 SQUAD_TASKS = ("squad", "squadv1")
 # Its questions may be unanswerable.
 SQUAD_V2 = "squad"
@@ -137,7 +137,7 @@ class QATask(Task):
         return collector.examples
 
     def single_label(self, data: SplitData) -> str | None:
-        """Returns that there is no answer, if no question has one."""
+        """Returns "no answer" if no question has an answer."""
         has_answers = any(not example.is_impossible for example in data.examples)
         return None if has_answers else "“no answer”"
 
@@ -179,14 +179,14 @@ class QATask(Task):
         for example, windows in zip(
             data.examples, self._featurizer.windows(data.examples), strict=True
         ):
-            of_example = slice(next_row, next_row + len(windows))
-            rows = data.rows[of_example]
+            row_slice = slice(next_row, next_row + len(windows))
+            rows = data.rows[row_slice]
             eids = [int(row[f"{self.name}_eid"]) for row in rows]
             first = EIDS_PER_EXAMPLE * example.eid
             if eids != list(range(first, first + len(windows))):
                 raise ValueError(f"The rows of {example.qas_id} are not in place: {eids}")
-            decoded.append(decoder.decode(example, windows, rows, outputs[of_example]))
-            next_row = of_example.stop
+            decoded.append(decoder.decode(example, windows, rows, outputs[row_slice]))
+            next_row = row_slice.stop
         self._decoded = (data, outputs, decoded)
         return decoded
 
@@ -250,7 +250,7 @@ class QATask(Task):
     def errors(self, data: SplitData, outputs: Sequence[Outputs]) -> list[PredictionError]:
         """Returns the questions whose answer shares too little with the gold ones.
 
-        "loss" is 1 - F1, with the best of the gold answers.
+        "loss" is 1 - F1 of the best gold answer.
         """
         found = []
         for example, decoded in zip(data.examples, self.decode(data, outputs), strict=True):

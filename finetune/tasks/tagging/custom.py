@@ -25,7 +25,7 @@ class CustomTaggingSource(CustomSource):
         """Labels in the order of their ids: the tags, or all BIOES tags for spans.
 
         Raises:
-            UserError: they must be found in train, but it is missing or malformed.
+            UserError: they must be read from train, which is missing or malformed.
         """
         names = self._known.names
         return bioes_labels(names) if self._spec.level == SPAN else names
@@ -59,8 +59,9 @@ class CustomTaggingSource(CustomSource):
         """The tags, or the types of spans."""
         spec = self._spec
         if spec.labels:
-            # Either all labels are tags, which stand for their types, or all are types. Types
-            # such as S-Bahn and E-Mail look like tags, but no tag among them begins a span.
+            # Labels are either all tags, from which types are derived, or all types. Types such
+            # as S-Bahn and E-Mail look like tags, but then no label is a tag that begins a
+            # span.
             are_tags = spec.level == SPAN and all(map(is_tag, spec.labels))
             are_tags &= any(x == OUTSIDE or x.startswith(("B-", "I-")) for x in spec.labels)
             names = _types(spec.labels) if are_tags else spec.labels
@@ -115,7 +116,7 @@ def _example(eid: int, record: RawExample, labeled: bool) -> TaggingExample:
 def make_custom_tagging_task(
     config: FinetuningConfig, spec: TaskSpec, tokenizer: CachedTokenizer
 ) -> TaggingTask:
-    """Returns a task with the labels of the description, or of the train file."""
+    """Returns a task with the labels in the description, or those of the train file."""
     source = CustomTaggingSource(spec, config)
     return TaggingTask(
         config,

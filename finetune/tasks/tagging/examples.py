@@ -81,11 +81,11 @@ class ConllSource:
     def load_file(
         self, path: str, *, labeled: bool, report: DataReport
     ) -> list[TaggingExample]:
-        """Reads any file; unlabeled, only its column of words."""
+        """Reads any file; if unlabeled, only the column of words."""
         return self._read(path, labeled=labeled)
 
     def _read(self, path: str, *, labeled: bool) -> list[TaggingExample]:
-        # In a file of words only, column -1 is the words.
+        # In a file with words only, column -1 is the column of words.
         columns = {"words": 0, "second": 1, "tags": self._tag_column}
         records = read_records(
             path,

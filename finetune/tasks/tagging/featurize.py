@@ -34,19 +34,19 @@ def tagging_rows(
 
     Args:
         label_ids: label ids of the words of each sentence.
-        authors_truncation: truncate as the authors' code does, keep a word "[CLS]" or "[SEP]"
-            as this token, without a position but with its label (which shifts the labels of
+        authors_truncation: as in the authors' code, truncate early, turn a word "[CLS]" or
+            "[SEP]" into that token, with a label but no position (which shifts the labels of
             later words), and give no token to a word without pieces.
     """
     words = itertools.chain.from_iterable(example.words for example in examples)
     pieces = iter(tokenizer.tokenize(list(words)))
     rows = []
     for example, labels in zip(examples, label_ids, strict=True):
-        of_words = list(itertools.islice(pieces, len(example.words)))
+        word_pieces = list(itertools.islice(pieces, len(example.words)))
         if authors_truncation:
-            ids, positions = _authors_ids(example.words, of_words, tokenizer, max_seq_length)
+            ids, positions = _authors_ids(example.words, word_pieces, tokenizer, max_seq_length)
         else:
-            ids, positions = _ids(example, of_words, tokenizer, max_seq_length, report)
+            ids, positions = _ids(example, word_pieces, tokenizer, max_seq_length, report)
         if len(positions) < len(example.words):
             missing = len(example.words) - len(positions)
             report.add(CUT_WORDS, eid=example.eid, words=missing)
@@ -75,11 +75,11 @@ def _ids(
     vocabulary = tokenizer.vocabulary
     ids: list[int] = []
     positions: list[int] = []
-    for word, of_word in zip(example.words, pieces, strict=True):
-        word_ids = list(of_word) or [vocabulary.unk_id]
+    for word, word_pieces in zip(example.words, pieces, strict=True):
+        word_ids = list(word_pieces) or [vocabulary.unk_id]
         if len(ids) + len(word_ids) + NUM_SPECIAL[1] > max_seq_length:
             break
-        if not len(of_word):
+        if not len(word_pieces):
             report.add(NO_PIECES, eid=example.eid, word=word)
         if len(word.split()) > 1:
             report.add(HAS_SPACE, eid=example.eid, word=word)
@@ -99,12 +99,12 @@ def _authors_ids(
     inputs = [(CLS, ()), *zip(words, pieces, strict=True), (SEP, ())]
     ids: list[int] = []
     positions: list[int] = []
-    for word, of_word in inputs:
+    for word, word_pieces in inputs:
         if len(inputs) + len(ids) + 1 > max_seq_length:
             ids.append(vocabulary.sep_id)
             break
         if word not in special:
             positions.append(len(ids))
-        ids.extend(special.get(word, of_word))
+        ids.extend(special.get(word, word_pieces))
     # A long word may still exceed the length; the authors' code fails then.
     return ids[:max_seq_length], [p for p in positions if p < max_seq_length]

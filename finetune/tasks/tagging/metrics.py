@@ -12,15 +12,15 @@ def span_metrics(
 ) -> dict[str, float]:
     """Returns "precision", "recall" and "f1" over the spans of all sentences.
 
-    A span is correct if both ends and the type are. Recall counts all spans of `gold`. As in
-    conlleval, values with denominator 0 are 0.
+    A span is correct if both ends and its type are correct. Recall counts all spans of `gold`.
+    As in conlleval, values with denominator 0 are 0.
 
     Args:
         gold, predicted: tags of each word of each sentence, of the same lengths.
         authors_rule: see `tag_spans`.
 
     Raises:
-        ValueError: a sentence has another number of predicted tags than words.
+        ValueError: the number of predicted tags of a sentence is not its number of words.
     """
     # seqeval agrees with this, but lacks the authors' rule.
     right = num_gold = num_predicted = 0

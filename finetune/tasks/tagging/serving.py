@@ -15,7 +15,7 @@ from finetune.tasks.tagging.task import TaggingTask
 
 # Segment of all tokens, including [CLS] and [SEP], as in training.
 _SEGMENT = 1
-# Whitespace in Python: besides Unicode's separators, these control characters.
+# Whitespace as in Python: Unicode's separators, and these control characters.
 _WHITESPACE = r"[\pZ\x09-\x0d\x1c-\x1f\x{85}]"
 
 
@@ -27,8 +27,8 @@ class TaggingServable(TaskServable[TaggingTask]):
     sentence is truncated after the last word that fits; further words have the tag "" and
     the score 0. Tags of spans are BIO.
 
-    The signature "tokens" returns a tag of the head (BIOES for spans) for every token; that
-    of a word is at its first piece.
+    The signature "tokens" returns the head's tag (BIOES for spans) for every token; the tag of
+    a word is at its first piece.
     """
 
     def __init__(self, model: FinetuningModel, task: TaggingTask, max_seq_length: int) -> None:
@@ -111,10 +111,10 @@ class TaggingServable(TaskServable[TaggingTask]):
 
 
 def _bio_tags(labels: tuple[str, ...]) -> list[list[str]]:
-    """Returns the BIO tag of a word by the label of the preceding word and its own.
+    """Returns a table of BIO tags by the labels of the preceding word and of the word.
 
-    The last row is for first words. Whether a tag starts a span does not depend on other
-    words (see `finetune.tasks.tagging.spans.tag_spans`).
+    The last row is for the first word of a sentence. Whether a tag starts a span does not
+    depend on other words (see `finetune.tasks.tagging.spans.tag_spans`).
     """
     return [
         [span_tags(tag_spans([before, label]), 2, BIO)[1] for label in labels]

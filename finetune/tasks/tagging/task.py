@@ -51,7 +51,7 @@ class TaggingTask(SourceTask):
         labels: labels in the order of their ids: the tags, or BIOES tags for the level "span"
             (see `finetune.tasks.tagging.spans.bioes_labels`).
         level: unit of the metrics, "span" or "token".
-        main_metric: one of `kind.main_metrics(level)`; None is the first one.
+        main_metric: one of `kind.main_metrics(level)`; None chooses the first one.
     """
 
     kind = TAGGING
@@ -267,7 +267,7 @@ _TASKS = {
     "chunk": _Layout(SPAN, -1),
     # CoNLL-2003 (Tjong Kim Sang and De Meulder 2003): word, part of speech, chunk, entity.
     "ner": _Layout(SPAN, -1),
-    # The second column of both.
+    # Part of speech, the second column of both.
     "pos": _Layout(TOKEN, 1),
 }
 

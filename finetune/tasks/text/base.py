@@ -73,7 +73,7 @@ class TextTask(SourceTask, abc.ABC):
         name: name of the task.
         tokenizer: tokenizer of the pre-trained model.
         source: source of the examples.
-        main_metric: one of `kind.main_metrics()`; None is the first one.
+        main_metric: one of `kind.main_metrics()`; None chooses the first one.
 
     Attributes:
         head_class: class of the head.
@@ -126,7 +126,7 @@ class TextTask(SourceTask, abc.ABC):
     def describe_arrays(
         cls, arrays: Mapping[str, np.ndarray], labels: Sequence[str]
     ) -> dict[str, Any]:
-        """Returns a task of single texts; the weights do not reveal whether there are pairs."""
+        """Returns the description of a task of single texts, as weights do not reveal pairs."""
         return {"kind": cls.kind.name, "has_pairs": False, "labels": list(labels)}
 
     @property
@@ -171,7 +171,7 @@ class TextTask(SourceTask, abc.ABC):
     def example_rows(
         self, examples: Sequence[InputExample], report: DataReport
     ) -> list[list[Row]]:
-        """Returns the rows of each example, without target: here one, with truncated texts."""
+        """Returns the rows of each example, without target: here one, of truncated texts."""
         length = self.config.max_seq_length
         rows = text_rows(self.name, examples, self.tokenizer, length, report)
         return [[row] for row in rows]
@@ -246,7 +246,7 @@ class TextTask(SourceTask, abc.ABC):
 
 
 def checked_labels(name: str, labels: Sequence[str], least: int) -> tuple[str, ...]:
-    """Returns the labels of task `name`; raises UserError unless `least` distinct ones."""
+    """Returns the labels of a task; raises UserError unless at least `least` distinct ones."""
     if len(labels) < least or len(set(labels)) < len(labels):
         raise UserError(
             f"Task {name!r} needs at least {least} distinct labels; it has: "

@@ -11,9 +11,9 @@ class ClassLoss:
 
         w (1 - p_y)^gamma * -sum_k q_k log p_k
 
-    Without smoothing, q is 1 at y; label smoothing (Szegedy et al. 2016, section 7) adds to
-    (1 - smoothing) q the same share smoothing / classes at every class. The factor with gamma
-    is that of the focal loss (Lin et al. 2017, equation 4). w is the weight of the row.
+    q is one-hot at y; label smoothing (Szegedy et al. 2016, section 7) replaces it by
+    (1 - smoothing) q + smoothing / classes. The factor with gamma is that of the focal loss
+    (Lin et al. 2017, equation 4). w is the weight of the row.
 
     Attributes:
         smoothing: in [0, 1).
@@ -36,8 +36,8 @@ class ClassLoss:
             logits: float32 [batch, classes].
             label_ids: int32 [batch].
             weights: float32 [batch]; None weighs all rows alike.
-            is_class: bool [batch, classes]: the classes of each row, at least one. The logits
-                of others are the lowest float32. None means that rows have all classes.
+            is_class: bool [batch, classes], the classes that each row has, at least one; all
+                others must have the lowest float32 as logit. None means all classes.
         """
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(label_ids, logits)
         if self.smoothing > 0:
@@ -59,7 +59,7 @@ CROSS_ENTROPY = ClassLoss()
 def _log_of_other_classes(logits: tf.Tensor, label_ids: tf.Tensor) -> tf.Tensor:
     """Returns log(1 - p_y), float32 [batch].
 
-    As a difference of log-sums, it has finite gradients where p_y rounds to 1.
+    Computed as a difference of log-sums, it has finite gradients even if p_y rounds to 1.
     """
     is_label = tf.one_hot(label_ids, tf.shape(logits)[-1], on_value=True, off_value=False)
     others = tf.where(is_label, logits.dtype.min, logits)

@@ -51,7 +51,7 @@ class ClassificationHead(TextHead):
     """Softmax cross-entropy over classes.
 
     Args:
-        loss: training loss; elsewhere it is the cross-entropy.
+        loss: training loss; evaluation reports the cross-entropy.
         has_weights: whether rows have a weight in the training loss.
     """
 
@@ -155,7 +155,7 @@ class ClassificationTask(TextTask):
     ) -> list[Row]:
         """Returns the rows of all examples, one each or one per window.
 
-        Balanced weights are those of these rows: of the training examples of a fold.
+        Balanced class weights are computed from these rows, so a fold has weights of its own.
         """
         rows = super().featurize(examples, is_training=is_training, report=report)
         if not self._has_weights:
@@ -204,15 +204,15 @@ class ClassificationTask(TextTask):
         ]
 
     def pooled(self, data: SplitData, outputs: Sequence[Outputs]) -> Sequence[Outputs]:
-        """Returns one output per window: that of its example."""
+        """Returns the output of its example for each window."""
         if self.window_stride is None:
             return outputs
         eids = (example.eid for example in data.examples)
-        of_example = dict(zip(eids, self.by_example(data, outputs), strict=True))
-        return [of_example[int(row[f"{self.name}_eid"])] for row in data.rows]
+        by_eid = dict(zip(eids, self.by_example(data, outputs), strict=True))
+        return [by_eid[int(row[f"{self.name}_eid"])] for row in data.rows]
 
     def _targets(self, data: SplitData) -> np.ndarray:
-        """Returns the gold labels of the examples, which have a row each without windows."""
+        """Returns the gold label of each example, which may have several rows."""
         if self.window_stride is None:
             return super()._targets(data)
         return np.array([self.target(example) for example in data.examples])
@@ -266,8 +266,8 @@ class ClassificationTask(TextTask):
 class ClassificationServable(LabelServable):
     """Returns `label` string [batch], and `labels` and `scores` (softmax) [batch, classes].
 
-    A task with windows divides long texts as in training, and pools the logits. Rows of tokens
-    have at most the maximum length, and are answered one by one.
+    A task with windows divides long texts as in training, and pools the logits. Rows of token
+    ids have at most the maximum length, and each gets its own answer.
     """
 
     @property

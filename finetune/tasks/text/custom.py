@@ -29,7 +29,7 @@ class LabelColumn(abc.ABC):
     Args:
         spec: description of the task.
         train_path: returns the path of the train file.
-        read_train: returns its records; called if the labels must be found in them.
+        read_train: returns its records; called only if labels must be collected from them.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ClassLabels(LabelColumn):
         """Labels in the order of their ids; see `TaskSpec.labels`.
 
         Raises:
-            UserError: they must be found in train, but it is missing or malformed.
+            UserError: they must be read from train, which is missing or malformed.
         """
         return self._known.names
 
@@ -146,7 +146,7 @@ class LabelSets(LabelColumn):
 
 
 class NumberLabels(LabelColumn):
-    """A number, within the range of the description, if it has one."""
+    """A number, within the range in the description, if any."""
 
     @functools.cached_property
     def range(self) -> tuple[float, float]:
@@ -268,7 +268,7 @@ def make_custom_classification_task(
 def make_custom_multilabel_task(
     config: FinetuningConfig, spec: TaskSpec, tokenizer: CachedTokenizer
 ) -> MultilabelTask:
-    """Returns a task with the labels of the specification, or of the train file."""
+    """Returns a task with the labels in the description, or those of the train file."""
     source = TextSource(spec, config, LabelSets)
     return MultilabelTask(
         config,
@@ -283,7 +283,7 @@ def make_custom_multilabel_task(
 def make_custom_regression_task(
     config: FinetuningConfig, spec: TaskSpec, tokenizer: CachedTokenizer
 ) -> RegressionTask:
-    """Returns a task with the range of the specification, or of the train file."""
+    """Returns a task with the label range in the description, or that of the train file."""
     source = TextSource(spec, config, NumberLabels)
     low, high = source.labels.range
     return RegressionTask(

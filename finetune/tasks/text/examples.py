@@ -13,7 +13,7 @@ from finetune.data.features import INPUT_IDS, SEGMENT_IDS, DataReport, Row
 
 # A class, several classes, or a number.
 Label = str | tuple[str, ...] | float
-# Returns the label of a text, or raises ValueError with what is wrong.
+# Parses a label; raises ValueError with the reason if it is invalid.
 LabelParser = Callable[[str], Label]
 TRUNCATED = "text truncated"
 NO_TOKENS = "text without visible characters, read as empty"
@@ -92,7 +92,7 @@ def text_rows(
     rows = []
     for example, a, b in zip(examples, ids_a, ids_b, strict=True):
         report_lost_texts(example, a, b, report)
-        # As in the authors' code, a second text without tokens has no segment.
+        # As in the authors' code, a second text without tokens adds no segment.
         room = max_seq_length - NUM_SPECIAL[2 if len(b) else 1]
         keep_a, keep_b = truncated_lengths(len(a), len(b), room)
         if (keep_a, keep_b) != (len(a), len(b)):
@@ -114,9 +114,9 @@ def framed_row(task_name: str, example: InputExample, framed: Framed) -> Row:
 def report_lost_texts(
     example: InputExample, ids_a: np.ndarray, ids_b: np.ndarray, report: DataReport
 ) -> None:
-    """Reports an example with a text of characters that the tokenizer drops.
+    """Reports an example with a text that consists of characters that the tokenizer drops.
 
-    Examples of such characters are U+200B and emoji that are newer than its tables.
+    Such characters are U+200B and emoji newer than the tokenizer's tables.
     """
     texts = ((example.text_a, ids_a), (example.text_b or "", ids_b))
     if any(text.strip() and not len(ids) for text, ids in texts):

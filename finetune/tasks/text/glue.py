@@ -127,9 +127,9 @@ def make_glue_task(
 
 
 def _dev_splits(name: str, task: GlueTask, files: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the dev splits to evaluate on: without the second one if it has no file.
+    """Returns the dev splits to evaluate on, without the second one if it has no file.
 
-    The authors' code reads the first one only. Without any, the error is of the first.
+    The authors' code reads the first one only. If both are missing, the error names the first.
     """
     first, *others = task.dev_splits
     if not os.path.exists(files[first]):

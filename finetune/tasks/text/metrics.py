@@ -1,6 +1,6 @@
 """Metrics of classification, regression and multilabel tasks, by scikit-learn and SciPy.
 
-Fractions and correlations are percentages. With two classes, F1 is that of the second, as
+Fractions and correlations are percentages. With two classes, F1 is that of the second class, as
 GLUE defines it for MRPC and QQP; with more classes, it is macro F1.
 """
 
@@ -64,7 +64,7 @@ def multilabel_metrics(targets: np.ndarray, predictions: np.ndarray) -> dict[str
         targets, predictions: 0 or 1, int [n, labels].
     """
     targets, predictions = np.asarray(targets, int), np.asarray(predictions, int)
-    # Not by scikit-learn, which takes a single column for two classes.
+    # Not computed by scikit-learn, which treats a single column as two classes.
     twice_right = 2 * np.sum(targets * predictions, axis=0)
     counts = np.sum(targets + predictions, axis=0)
     metrics = {
@@ -82,7 +82,7 @@ def confusion(label_ids: np.ndarray, predictions: np.ndarray, num_labels: int) -
 
 def _matthews(label_ids: np.ndarray, predictions: np.ndarray) -> float:
     if len(np.unique(label_ids)) < 2 or len(np.unique(predictions)) < 2:
-        return 0.0  # the limit of the formula, for which scikit-learn warns
+        return 0.0  # the limit of the formula; scikit-learn would warn
     return matthews_corrcoef(label_ids, predictions)
 
 

@@ -29,7 +29,7 @@ from finetune.tasks.text.base import (
 from finetune.tasks.text.examples import InputExample
 from finetune.tasks.text.metrics import regression_metrics
 
-# Numbers of float32 that the range of the labels has at least, for exports to tell them apart.
+# Minimum number of float32 values in the range of labels, so that exports can tell them apart.
 _LEAST_STEPS = 1000
 
 
@@ -87,7 +87,7 @@ class RegressionTask(TextTask):
     def describe_arrays(
         cls, arrays: Mapping[str, np.ndarray], labels: Sequence[str]
     ) -> dict[str, Any]:
-        """Returns a task of single texts with labels in [0, 1], the scale of the head."""
+        """Returns a description of single texts, with labels in [0, 1] as the head learns."""
         return {"kind": cls.kind.name, "has_pairs": False, "min_label": 0.0, "max_label": 1.0}
 
     @property
@@ -110,12 +110,12 @@ class RegressionTask(TextTask):
         return FeatureSpec(f"{self.name}_targets", "float32")
 
     def label_text(self, label: Any) -> str:
-        """Returns a number, rounded to a hundredth to a thousandth of the range of labels."""
+        """Returns a number, rounded to between 1/100 and 1/1000 of the label range."""
         digits = 2 - math.floor(math.log10(self.max_label - self.min_label))
         return f"{round(float(label), digits):.15g}"
 
     def target(self, example: InputExample) -> float:
-        """Returns the label, scaled to [0, 1], as float32, which cached features are."""
+        """Returns the label scaled to [0, 1], in float32 like cached features."""
         scaled = (float(example.label) - self.min_label) / (self.max_label - self.min_label)
         return float(np.float32(scaled))
 

@@ -34,8 +34,8 @@ def glue_submission(
 
     Args:
         task_name, split: such as "mnli", "test_matched".
-        predictions: result of the task's `predictions`. The server's index of a line of the
-            test file is its "eid", which lines that are left out have, too.
+        predictions: result of the task's `predictions`. The server's index of a line is its
+            "eid", which also counts skipped lines.
     """
     file_name = _FILES.get((task_name, split))
     if file_name is None:

@@ -23,7 +23,7 @@ class TsvLayout:
     Attributes:
         text_a, text_b: columns of the texts; None if there is no second text.
         label: column of the label; None if there is none.
-        num_columns: number of columns of every row; None is that of the header.
+        num_columns: number of columns of every row; None means as many as the header has.
         header: whether the first line has the column names.
         skip_malformed: skip and report rows with another number of columns.
     """
@@ -124,10 +124,10 @@ class TsvSource:
         return self._read(path, layout, report)
 
     def _unlabeled_layout(self, path: str, layout: TsvLayout, report: DataReport) -> TsvLayout:
-        """Returns `layout`, or that of dev without labels if it is what the file has.
+        """Returns `layout`, or the dev layout without labels if the file has the format of dev.
 
-        In several tasks the texts of dev and test are in different columns; the label in its
-        place in every row shows a file in the format of dev.
+        In several tasks, dev and test files have texts in different columns. A file has the
+        format of dev if every row has a label in the label column of dev.
         """
         labeled = self._layouts[self.dev_splits[0]]
         if layout.has_texts_of(labeled) or not self._has_labels(path, labeled):
@@ -161,7 +161,7 @@ class TsvSource:
                     label = self._parse_label(cells[layout.label])
                 except ValueError as error:
                     raise UserError(f"{path}, line {line}: {error}") from error
-            eid = line - 1 - layout.header  # skipped rows have one, too
+            eid = line - 1 - layout.header  # skipped rows count, too
             examples.append(InputExample(eid, text_a, text_b, label))
         if not examples:
             raise UserError(f"{path} contains no examples")
@@ -202,7 +202,7 @@ def _rows(path: str, layout: TsvLayout, report: DataReport) -> Iterator[tuple[in
 
 
 def _warn_of_lost_example(path: str, names: list[str]) -> None:
-    """Warns of a first line that is read as names of columns, but has an index or a label."""
+    """Warns of a first line that is read as a header, but contains an index or a label."""
     numbers = [] if are_indices(names) else [name for name in names if is_number(name)]
     if numbers:
         warn_once(

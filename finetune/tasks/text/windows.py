@@ -30,7 +30,7 @@ _SEGMENT_POOLING = {MEAN: tf.math.segment_mean, MAX: tf.math.segment_max}
 
 
 class Window(NamedTuple):
-    """The tokens of a window: from `start_a` to `end_a` (exclusive), and of the second text."""
+    """Token ranges of a window, with exclusive ends, in the first and the second text."""
 
     start_a: int
     end_a: int
@@ -50,7 +50,7 @@ def text_windows(length_a: int, length_b: int, room: int, stride: int) -> list[W
 
     Args:
         length_a, length_b: number of tokens; 0 if there is no second text.
-        room: number of tokens of a window without the special ones.
+        room: number of tokens of a window, without special tokens.
         stride: number of tokens between the starts of two windows; at most their width.
     """
     if length_a + length_b <= room:

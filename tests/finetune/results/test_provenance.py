@@ -6,13 +6,13 @@ import pytest
 
 from electra_tf.util.errors import UserError
 from finetune.results.provenance import (
-    OF_BOTH,
+    TRAINING_AND_EVALUATION,
     Provenance,
     common_provenance,
     scored_settings_digest,
 )
 
-SCORED = dict.fromkeys(OF_BOTH)
+SCORED = dict.fromkeys(TRAINING_AND_EVALUATION)
 FIRST = Provenance("a" * 64, "b" * 64, "c" * 64, "e" * 64)
 
 
