@@ -16,7 +16,7 @@ from flags.remote.paths import Role
 
 # Flags that accept remote paths (gs://…).
 REMOTE = {"results": Role.RUN, "output": Role.OUTPUT_FILE}
-# `run_pretraining.py --do_eval` writes it to the same folder.
+# Written to the same folder by `run_pretraining.py --do_eval`.
 _PRETRAINING_RESULTS = "unsup_results.json"
 
 

@@ -168,7 +168,7 @@ def _define_common_flags(define: "_Definer") -> None:
 
 
 def _define_row_flags(define: "_Definer") -> None:
-    """Defines what fills a row of a record."""
+    """Defines the flags of rows: their length, and the text that fills them."""
     define.integer(
         "max_seq_length",
         128,
@@ -180,7 +180,7 @@ def _define_row_flags(define: "_Definer") -> None:
         "sentences",
         "lines",
         SENTENCES_CHOICES,
-        "What fills a row: whole lines, or the sentences that lines are split into.",
+        "Unit of text that fills rows: whole lines, or sentences that lines are split into.",
     )
     define.string(
         "sentence_language",
@@ -203,7 +203,7 @@ def _define_row_flags(define: "_Definer") -> None:
 
 
 def _define_tokenizer_flags(define: "_Definer") -> None:
-    """Defines how text becomes tokens, besides the vocabulary."""
+    """Defines the flags of the tokenizer, except the vocabulary."""
     define.boolean(
         "do_lower_case",
         None,
@@ -219,7 +219,7 @@ def _define_tokenizer_flags(define: "_Definer") -> None:
 
 
 def _define_selection_flags(define: "_Definer") -> None:
-    """Defines which documents are read, held out and dropped."""
+    """Defines the flags that select documents to read, hold out and drop."""
     define.boolean(
         "skip_unreadable",
         False,
@@ -266,7 +266,7 @@ def _define_selection_flags(define: "_Definer") -> None:
 
 
 def _define_build_flags(define: "_Definer") -> None:
-    """Defines how the files are written: processes, order, number."""
+    """Defines the flags of the build: processes, order and number of files."""
     define.integer(
         "num_processes",
         1,

@@ -75,7 +75,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ExportConf
         UserError: a value is invalid.
     """
     for name in ("model_dir", "export_dir"):
-        if not getattr(flag_values, name):  # such as that of a shell variable that is not set
+        if not getattr(flag_values, name):  # such as an unset shell variable
             raise UserError(f"--{name} is empty: pass a folder (. is the current one)")
     given = {
         name: getattr(flag_values, name)

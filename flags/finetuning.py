@@ -20,7 +20,7 @@ RETIRED: Mapping[str, str] = {
     "write_distill_outputs": "outputs for distillation are not supported",
 }
 SEARCH = "hparam_search"
-# Hyperparameters that, like those of --own_task_kind, change what is scored.
+# Hyperparameters that, like the --own_task_... flags, change what is scored.
 _SCORED = ("task_names", "task_spec", "num_folds")
 # Flags that accept remote paths (gs://…); `flags.remote.finetuning_folders` copies folders.
 REMOTE = {
@@ -59,7 +59,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Finetuning
 
 
 def explicit_settings(flag_values: flags.FlagValues = flags.FLAGS) -> dict[str, Any]:
-    """Returns the hyperparameters that are given.
+    """Returns the explicitly given hyperparameters.
 
     Raises:
         UserError: as `config_from_flags`.

@@ -101,7 +101,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
         if set(given) - set(_PLACE):
             name = place["model_name"] or _UNNAMED
             given = {**given, **place, "model_name": name}
-            # A run that starts from a checkpoint has its size.
+            # A run that starts from a checkpoint has the model size of the checkpoint.
             create = (
                 pretraining_config if "init_checkpoint" in given else PretrainingConfig.create
             )
@@ -178,7 +178,7 @@ def _count_recipe(path: str, name: str, place: dict[str, str | None]) -> RunFlop
 
 
 def _count_pretraining(name: str, config: PretrainingConfig) -> RunFlops:
-    """Returns the FLOPs of a run that can be trained."""
+    """Returns the FLOPs of a run; raises UserError if it cannot be trained."""
     objective_class(config).check(config)
     return count_pretraining(name, config)
 

@@ -20,7 +20,7 @@ from flags.command_line.recipe_files import find_recipe
 
 # Hyperparameters that may be a file of `recipes/`.
 _RECIPE_FILES = ("task_spec", "vocab_file")
-# Beginning of a worker's address in IPv6, such as [::1]:2222, which is no JSON list.
+# Beginning of a worker's address in IPv6, such as [::1]:2222, which is not a JSON list.
 _IPV6 = re.compile(r"\s*\[[^\[\]]*\]:")
 _TRUE, _FALSE = ("true", "t", "1", "yes"), ("false", "f", "0", "no")
 
@@ -124,7 +124,7 @@ def read_hparams(hparams: str | None) -> dict[str, Any]:
     """Returns the JSON object of `--hparams`, which may be the path of a file.
 
     Raises:
-        UserError: it cannot be read, or is no JSON object.
+        UserError: it cannot be read, or is not a JSON object.
     """
     if not hparams:
         return {}
@@ -181,7 +181,7 @@ def convert_scalar(field: dataclasses.Field, value: Any, source: str) -> Any:
         source: name of the value in errors.
 
     Raises:
-        UserError: it is of another type or no choice, or the field has lists or objects.
+        UserError: it has another type or is not a choice, or the field takes lists or objects.
     """
     if value_type(field) in (list, dict):
         raise UserError(f"{source} cannot be listed: its values are lists or objects")
@@ -211,7 +211,7 @@ def _convert_list(field: dataclasses.Field, value: Any, source: str) -> tuple:
 
 
 def spell_default(value: Any) -> str:
-    """Returns a default value as a command line spells it."""
+    """Formats a default value as on a command line."""
     if isinstance(value, tuple):
         return ",".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else f"{value}"

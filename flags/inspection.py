@@ -26,7 +26,7 @@ from electra_tf.util.paths import RemotePath, is_remote
 from flags import hyperparameters, pretraining
 from flags.remote.paths import Role
 
-# The settings of data and masking that are taken from the record of a run.
+# Settings of data and masking that are read from the `config.json` of a run.
 _RECORDED = (
     "length_curriculum",
     "mask_prob",
@@ -73,7 +73,7 @@ class InspectionConfig:
     color: bool
 
     def model(self, seq_length: int) -> PretrainingConfig:
-        """Returns the run, of `seq_length` tokens unless its length is known."""
+        """Returns the configuration of the run, whose length is `seq_length` if unknown."""
         return pretraining.config_from_values({"max_seq_length": seq_length, **self.settings})
 
     @property
@@ -174,7 +174,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Inspection
 
 
 def _settings(given: dict[str, Any]) -> dict[str, Any]:
-    """Returns the hyperparameters: as given, else as the run records them, else from files."""
+    """Returns the hyperparameters: as given, or as recorded by the run, or from files."""
     records = given.get("pretrain_tfrecords")
     if not given.get("data_dir") and not records:
         raise UserError(
@@ -207,7 +207,7 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _data_dir(patterns: str) -> str:
-    """Returns the folder above that of the first record file, where data folders are."""
+    """Returns the parent of the first record file's folder, which may be a data folder."""
     first = split_patterns(patterns)[0]
     if is_remote(first):
         return str(RemotePath(first).parent.parent)

@@ -51,8 +51,10 @@ def run(config: InspectionConfig) -> None:
     model = _checked_model(config, files, vocabulary)
     masking = None
     if config.examples:
-        of_model = load_model_vocabulary(model.vocab_file, model.vocab_size, "--vocab_file")
-        masking = load_masking(model, of_model, training_records(model).token_counts)
+        model_vocabulary = load_model_vocabulary(
+            model.vocab_file, model.vocab_size, "--vocab_file"
+        )
+        masking = load_masking(model, model_vocabulary, training_records(model).token_counts)
     found = inspect_files(
         files,
         vocabulary,
@@ -77,10 +79,10 @@ def run(config: InspectionConfig) -> None:
 def _checked_model(
     config: InspectionConfig, files: Sequence[str], vocabulary: Vocabulary
 ) -> PretrainingConfig:
-    """Returns the run that would be trained on the records.
+    """Returns the configuration of a run that trains on the records.
 
     Raises:
-        UserError: they are incomplete, or of another length or vocabulary.
+        UserError: they are incomplete, or have another length or vocabulary.
     """
     longest = _longest(files)
     length, _ = recorded_length(longest, TRAIN_FLAG)
@@ -93,7 +95,7 @@ def _checked_model(
 
 
 def _longest(files: Sequence[str]) -> Sequence[str]:
-    """Returns the last file, which has the longest records, of those that have any."""
+    """Returns the last non-empty file, which has the longest records."""
     sized = (path for path in reversed(files) if file_size(path))
     return [next(sized, files[-1])]
 

@@ -42,10 +42,10 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Pretrainin
 
 
 def config_from_values(given: Mapping[str, Any]) -> PretrainingConfig:
-    """Returns the configuration of hyperparameters; the tokenizer defaults to the records'.
+    """Returns the configuration; by default, tokenizer settings are read from the records.
 
-    With the authors' code, `--no-lower-case` builds cased records, and no flag of pre-training
-    says so.
+    In the authors' code, `--no-lower-case` builds cased records, and pre-training has no such
+    flag.
 
     Raises:
         UserError: as `config_from_flags`.

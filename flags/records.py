@@ -129,7 +129,7 @@ def _held_out_patterns(config: PretrainingConfig) -> Iterator[str]:
 
 
 def held_out_beside(files: Sequence[str]) -> Iterator[str]:
-    """Yields patterns of the records that were held out when record files were built."""
+    """Yields patterns of the records held out when these record files were built."""
     for folder in sorted(set(map(os.path.dirname, files))):
         held_out = os.path.join(folder, HELD_OUT_DIR)
         manifest = load_manifest(held_out)

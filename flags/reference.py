@@ -44,7 +44,7 @@ recipe. A boolean flag is turned on by `--name` or `--name=true`, and off by `--
 `--data_dir`.
 
 Every program has `--verbose`, which also prints TensorFlow's messages and the traceback of an
-error; programs that print progress have `--quiet`, which prints errors and warnings alone.
+error; programs that print progress have `--quiet`, which prints only errors and warnings.
 
 "Unset" means that the default depends on other settings; the description names it. The column
 "influences" says what a change affects:

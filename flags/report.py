@@ -25,7 +25,7 @@ from flags.remote import paths as remote_paths
 from flags.remote.paths import ARGUMENTS, Role
 
 REPORT_FILE = "report.html"
-# Number of bytes at the start of a file that tell whether it is a page.
+# Number of bytes to read to recognize an HTML page.
 _START_OF_PAGE = 100
 # Flags that accept remote paths (gs://…).
 REMOTE = {ARGUMENTS: Role.ITSELF, "output": Role.OUTPUT_FILE}
@@ -95,7 +95,7 @@ def _path_beside(run: str) -> str:
 
 
 def _check_replaceable(output: str) -> None:
-    """Raises UserError if a file of another kind would be replaced, such as one of a run."""
+    """Raises UserError if the output would replace a file that is not a report."""
     if os.path.isfile(output):
         with open(output, "rb") as file:
             start = file.read(_START_OF_PAGE).lstrip().lower()
@@ -107,7 +107,7 @@ def _check_replaceable(output: str) -> None:
 def local_runs(
     arguments: Sequence[str], flag_values: flags.FlagValues = flags.FLAGS
 ) -> Iterator[list[str]]:
-    """Yields the runs, with remote ones copied; the page is then written to the current folder.
+    """Yields the runs, with local copies of remote ones, whose page goes to the current folder.
 
     Raises:
         UserError: a run cannot be read.
@@ -119,7 +119,7 @@ def local_runs(
 
 
 def read_runs(paths: Sequence[str]) -> list[ReportRun]:
-    """Reads the runs; those of the same name get their paths as names.
+    """Reads the runs; those with the same name are named by their paths.
 
     Raises:
         UserError: a path is not a run, or a file of it is damaged.
@@ -133,7 +133,7 @@ def read_runs(paths: Sequence[str]) -> list[ReportRun]:
 
 
 def references_of(runs: Sequence[ReportRun]) -> list[ReportRun]:
-    """Returns the reference curves of the recipes whose settings some of the runs have.
+    """Returns the reference curves of recipes that have the settings of any of the runs.
 
     Raises:
         UserError: a file of `recipes/reference` is damaged.
@@ -164,7 +164,7 @@ def _report(path: str, read: Callable[[], ReportRun], print_fn: Callable[[str], 
         run = read()
         write_report(path, [run], references_of([run]))
         print_fn(f"Report:      {path}")
-    except Exception as error:  # whatever it is, the run is done
+    except Exception as error:  # the run itself has succeeded
         reason = reason_of(error) or type(error).__name__
         print_fn(f"Report:      not written: {reason}")
 

@@ -97,7 +97,7 @@ def config_from_flags(
     if flag_values.report is not None and not report:
         raise UserError("--report names no file, glob or folder")
     coverage = flag_values.character_coverage
-    if coverage is not None and math.isnan(coverage):  # which no bounds exclude
+    if coverage is not None and math.isnan(coverage):  # NaN passes all bounds
         raise UserError(f"--character_coverage must be from 0.5 to 1, not {coverage}")
     strip = flag_values["do_strip_accents"]
     if strip.present and strip.value and not flag_values.do_lower_case:

@@ -1,4 +1,4 @@
-"""What every program has: its command line, streams, errors and exit statuses.
+"""What all programs share: command line, standard streams, error messages, exit statuses.
 
 Imports `electra_tf.util` and `flags.remote`; loads no TensorFlow.
 """

@@ -1,4 +1,4 @@
-"""Errors of a machine or device whose memory is too small."""
+"""Messages for errors of exhausted host or device memory."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,11 +17,11 @@ _COPY_FAILED = "Dst tensor is not initialized"
 
 
 def describe_out_of_memory(error: Exception, values: Mapping[str, Any]) -> str | None:
-    """Returns a message if an error means that memory ran out, and None for any other.
+    """Returns a message if an error means that memory ran out; None for other errors.
 
     Args:
         error: an error of Python or TensorFlow.
-        values: flags of the program; the message names those that help, and are not used yet.
+        values: flags of the program; the message suggests those that save memory.
     """
     if not is_out_of_memory(error):
         return None
@@ -49,12 +49,12 @@ def describe_out_of_memory(error: Exception, values: Mapping[str, Any]) -> str |
         others.append(f"--{_REMATERIALIZE}")
     if _PRECISION in values and values[_PRECISION] in (None, "float32"):
         others.append(f"--{_PRECISION}=mixed_bfloat16")
-    # Only GPUs can have them, which is what a step is compiled for.
+    # A run with --jit_compile is assumed to use a GPU, which these kernels need.
     if values.get(_JIT_COMPILE) and values.get(_KERNELS) is False:
         needed = (
             "" if values.get(_PRECISION) not in (None, "float32") else " (in half precision)"
         )
         others.append(f"--{_KERNELS}{needed}")
     if others:
-        message += f". Less memory, too: {', '.join(others)}"
+        message += f". To save memory, also use {', '.join(others)}"
     return message

@@ -1,4 +1,4 @@
-"""Parses a command line: spellings of flags, and messages on those that are wrong."""
+"""Parses a command line: normalizes spellings of flags, and explains invalid flags."""
 
 import itertools
 import os
@@ -14,7 +14,7 @@ from flags.command_line.recipe_files import find_flagfiles
 
 # Comments after a value in a flag file, which shells would remove.
 _COMMENT = re.compile(r"\S\s+#")
-# Flags of several files, which are separated by commas.
+# Flags that take several files, separated by commas.
 _FILES = ("eval_tfrecords", "input", "pretrain_tfrecords", "report")
 _BOOLEAN_VALUES = ("true", "false", "t", "f", "1", "0")
 
@@ -45,7 +45,7 @@ def normalize_arguments(
         if not is_flag:
             normalized.append(argument)
             continue
-        if argument == "-h":  # as argparse has it
+        if argument == "-h":  # as in argparse
             argument = "--help"
         name, equals, value = argument.lstrip("-").partition("=")
         name = name.replace("-", "_")
@@ -60,8 +60,7 @@ def parse(
 ) -> list[str]:
     """Parses `arguments` (program name first) and returns the positional ones.
 
-    Paths such as `--model_dir=~/model`, which shells leave as they are, become those in the
-    home folder.
+    Expands `~` in paths such as `--model_dir=~/model`, which shells do not expand.
 
     Raises:
         UserError: an unknown flag (the message suggests the nearest name), or an invalid or
@@ -92,7 +91,7 @@ def parse(
 
 
 def _warn_of_repeated_files(arguments: Sequence[str], flag_values: flags.FlagValues) -> None:
-    """Warns of files on the command line that are not read, since the flag is given again."""
+    """Warns of files that are not read because the same flag is given again later."""
     for name in _FILES:
         if name not in flag_values or flag_values[name].boolean:
             continue
@@ -117,8 +116,8 @@ def _join_boolean_values(arguments: Sequence[str], flag_values: flags.FlagValues
     """Rewrites `--blanks_separate_docs False` to `--blanks_separate_docs=False`.
 
     The authors' command lines pass booleans as a separate argument; absl would set the flag
-    to true and leave the value as a positional argument. An empty one is false: with the
-    authors, nothing else is.
+    to true and leave the value as a positional argument. An empty value is
+    false; in the authors' code, it is the only false value.
     """
     joined: list[str] = []
     for argument in arguments:
@@ -150,7 +149,7 @@ def _unknown_flag_message(
 def unexpected_argument_message(argument: str) -> str:
     """Returns the message for an argument that is not a flag."""
     hint = "options are flags that start with --"
-    if os.path.exists(argument):  # of a pattern that matches several files
+    if os.path.exists(argument):  # from a pattern that matches several files
         hint = "quote patterns, such as 'data/*.txt', so that the shell does not expand them"
     elif argument.startswith("\ufeff"):
         hint = "a --flagfile begins with a byte order mark: save it as UTF-8 without one"

@@ -9,7 +9,7 @@ _CONVERSION_FAILED = "Error converting unicode string"
 
 
 def describe_path_encoding(error: Exception, given: Mapping[str, Any]) -> str | None:
-    """Returns a message if an error is that of a path which is not UTF-8, else None.
+    """Returns a message if a path that is not UTF-8 caused the error; None otherwise.
 
     Args:
         error: an error of Python or TensorFlow.

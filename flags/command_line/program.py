@@ -1,4 +1,4 @@
-"""Runs a program: its output, the messages of errors, and exit statuses."""
+"""Runs a program: output, error messages and exit statuses."""
 
 import contextlib
 import errno
@@ -87,9 +87,9 @@ def program(
     Args:
         define_flags: defines the flags of the command.
         aliases: alternative spellings of flags; see `normalize_arguments`.
-        remote: what flags name that may be remote; see `flags.remote.paths`.
-        takes_arguments: whether the function takes the arguments that are not flags.
-        prints_result: whether what is printed is the result, so that there is no --quiet.
+        remote: roles of the flags that accept remote paths; see `flags.remote.paths`.
+        takes_arguments: whether the function takes positional arguments.
+        prints_result: whether the printed output is the result, so there is no --quiet.
     """
 
     def decorate(main: Callable[..., None]) -> Callable[[], None]:
@@ -120,9 +120,9 @@ def run(
 
     Args:
         main: body of the program; it returns the exit status, or None for 0.
-        aliases: spellings of flags that absl does not know, and absl's.
-        remote: what the program does with remote paths, by flag.
-        takes_arguments: whether there may be arguments that are not flags.
+        aliases: alternative spellings of flags, mapped to absl's.
+        remote: roles of the flags that accept remote paths.
+        takes_arguments: whether positional arguments are allowed.
     """
     prepare_standard_streams()
     prepare_tensorflow()
@@ -147,7 +147,7 @@ def run(
 def _parse_command_line(
     aliases: Mapping[str, str] | None, remote: Roles, *, takes_arguments: bool
 ) -> list[str]:
-    """Returns the arguments that are not flags; exits if flags are wrong, and after --help."""
+    """Returns the positional arguments; exits if flags are invalid, and after --help."""
     try:
         _, *rest = parse(sys.argv, aliases)
         if rest and not takes_arguments:
@@ -156,7 +156,7 @@ def _parse_command_line(
         refuse_pipes(flags.FLAGS.flag_values_dict(), "--{name}={value}")
     except UserError as error:
         _exit_with_message(error, USAGE_ERROR_STATUS, hint="Try --help.")
-    except (SystemExit, BrokenPipeError):  # --help, whose reader, such as head, may end first
+    except (SystemExit, BrokenPipeError):  # --help, whose reader (such as head) may exit early
         try:
             sys.stdout.flush()
         except BrokenPipeError:
@@ -167,7 +167,7 @@ def _parse_command_line(
 
 @contextlib.contextmanager
 def _exiting_on_errors(values: Mapping[str, Any]) -> Iterator[None]:
-    """Exits with the message and the status of an error; others keep their traceback.
+    """Exits with the message and the status of expected errors; others keep their traceback.
 
     Args:
         values: values of the flags.
@@ -209,10 +209,10 @@ def _exiting_on_errors(values: Mapping[str, Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def preemptible() -> Iterator[None]:
-    """Ends a program as preempted at signals that come while it does not train.
+    """Ends a program as preempted on signals outside of training, with nothing to save.
 
-    For example while TensorFlow is imported, or between the runs of a search: there is nothing
-    to save then. `electra_tf.training.distribution.preemption` handles signals during training.
+    They may arrive while TensorFlow is imported, or between the runs of a search.
+    `electra_tf.training.distribution.preemption` handles signals during training.
     """
     with handling(TERMINATIONS, _end_as_preempted):
         yield

@@ -1,4 +1,4 @@
-"""Finds the files of `recipes/`, which the wheel brings along."""
+"""Finds the files of `recipes/`, which the wheel includes."""
 
 import itertools
 import os
@@ -13,9 +13,9 @@ _FLAGFILE = "--flagfile"
 def find_recipe(path: str) -> str:
     """Returns the path of a file, which may be one of the installed recipes.
 
-    A file of the working folder wins: only a relative path that begins with `recipes/` and
-    is not there is looked for among the recipes of this installation. A path that is in
-    neither place is returned as given.
+    A file in the working folder takes precedence. Otherwise, a relative path that begins with
+    `recipes/` is looked up among the installed recipes. A path that exists in neither place is
+    returned as given.
     """
     parts = pathlib.PurePath(path).parts
     if len(parts) < 2 or parts[0] != _FOLDER or os.path.exists(path):
@@ -98,7 +98,7 @@ def _values_of_flagfile(arguments: Sequence[str]) -> list[str]:
 
 
 def recipes_dir() -> pathlib.Path:
-    """Returns the folder of the recipes: of the wheel, or of the checkout."""
+    """Returns the folder of the recipes, in the wheel or in the checkout."""
     package = pathlib.Path(__file__).resolve().parents[1]
     installed = package / _FOLDER
     return installed if installed.is_dir() else package.parent / _FOLDER

@@ -1,7 +1,7 @@
-"""Standard input, output and error that a program can use, however it was started.
+"""Makes standard input, output and error usable, however a program was started.
 
-A supervisor may close them (`>&-`), a locale may have no character for what is printed, and a
-path may have bytes that are no text.
+A supervisor may close them (`>&-`), a locale may lack characters of the output, and a path may
+contain bytes that are not valid text.
 """
 
 import codecs
@@ -17,8 +17,8 @@ _NAMES = ("stdin", "stdout", "stderr")
 def prepare_standard_streams() -> None:
     """Opens the streams that are closed, and lets any text be printed.
 
-    Without this, the next file that is opened gets the number of a closed stream, and what
-    native code prints to standard error is written into that file.
+    Otherwise, the next file to be opened would get the number of a closed stream, and native
+    code that prints to standard error would write into that file.
     """
     for number, name in enumerate(_NAMES):
         try:
@@ -50,7 +50,7 @@ def discard_output() -> bool:
 
 
 def _escape(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Writes bytes of paths as they are, and characters that are not encoded as `\\u2026`."""
+    """Writes bytes of paths unchanged, and characters that cannot be encoded as `\\u2026`."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     with contextlib.suppress(UnicodeEncodeError):

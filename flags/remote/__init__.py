@@ -1,1 +1,1 @@
-"""Remote paths in flags (`gs://…`): which flags may have them, and local copies."""
+"""Remote paths in flags (`gs://…`): which flags accept them, and local copies."""

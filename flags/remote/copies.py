@@ -15,12 +15,12 @@ _UNUSED_ENDINGS = (".tmp", ".lock")
 # Folders of Hugging Face's generator and discriminator, and of a KerasHub preset.
 _MODEL_FOLDERS = ("discriminator", "generator", "assets")
 _REPORT_SUFFIXES = (".json", ".jsonl", ".tsv", ".txt", ".csv")
-# Model servers take a folder for a model once it is there.
+# Model servers take a folder for a model as soon as it contains this file.
 _COPIED_LAST = "saved_model.pb"
 
 
 def older_checkpoints(files: Iterable[str]) -> set[str]:
-    """Returns the names of the checkpoints in a folder, but for the last `STEM-STEP` of a stem.
+    """Returns the checkpoints in a folder, except the last `STEM-STEP` of each stem.
 
     Args:
         files: names of the files in the folder.
@@ -50,7 +50,7 @@ def copy_vocabulary(source: RemotePath, target: pathlib.Path) -> pathlib.Path:
 
 
 def copy_description(source: RemotePath, target: pathlib.Path) -> pathlib.Path:
-    """Copies a folder of a model, if there is one, without its checkpoints."""
+    """Copies a model folder, if it exists, without its checkpoints."""
     target.mkdir(parents=True)
     if source.exists():  # unlike is_dir, raises for an unknown file system
         _copy_model_folder(source, target, lambda name: False)
@@ -58,7 +58,7 @@ def copy_description(source: RemotePath, target: pathlib.Path) -> pathlib.Path:
 
 
 def remote_model(value: str, data_dir: str) -> str | None:
-    """Returns the remote path of a model that a flag names, None for one of this machine.
+    """Returns the remote path of a model that a flag names; None for a local model.
 
     Args:
         value: a path, or a name in a remote `data_dir`/models.
@@ -73,7 +73,7 @@ def remote_model(value: str, data_dir: str) -> str | None:
 
 
 def copy_model(source: RemotePath, target: pathlib.Path) -> pathlib.Path:
-    """Copies a model: of several checkpoints, the newest.
+    """Copies a model, with its newest checkpoint only.
 
     Args:
         source: folder of any format, or the prefix of a TensorFlow checkpoint's files.
@@ -145,10 +145,10 @@ def copy_export(source: RemotePath, target: pathlib.Path) -> pathlib.Path:
 
 
 def copy_run(source: RemotePath, target: pathlib.Path) -> pathlib.Path:
-    """Copies what a report needs of a run: all but its weights.
+    """Copies the files of a run for a report: all except weights.
 
     Args:
-        source: folder of a run, file of results of fine-tuning, or folder of such files.
+        source: folder of a run, results file of fine-tuning, or folder of such files.
         target: folder to copy to.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Fine-tuning in remote folders: copies what a run reads, and back what it writes."""
+"""Fine-tuning in remote folders: copies inputs of a run here, and its outputs back."""
 
 import contextlib
 import itertools
@@ -29,9 +29,9 @@ def staged(
 ) -> Iterator[None]:
     """Replaces remote folders of the flags by local ones while the body runs.
 
-    Of DATA_DIR, the vocabulary, the files of the tasks and the pre-trained model are copied.
-    The folder of the model gets what changes in finetuning_models, results and
-    test_predictions, or --model_dir and --results_dir do.
+    Copies the vocabulary, the task files and the pre-trained model from DATA_DIR. What changes
+    in finetuning_models, results and test_predictions is copied back to the folder of the
+    model, or to --model_dir and --results_dir.
 
     Raises:
         UserError: a folder cannot be read or written, or several workers would write to it.
@@ -40,7 +40,7 @@ def staged(
     names = ("data_dir", "task_spec", "init_checkpoint", "model_dir", "results_dir")
     remote = {name: given[name] for name in names if _is_remote(given.get(name))}
     is_complete = given.get("data_dir") and given.get("model_name")
-    if not remote or not is_complete:  # otherwise the configuration says what is missing
+    if not remote or not is_complete:  # otherwise the configuration reports what is missing
         yield
         return
     name, value = next(iter(remote.items()))
@@ -86,7 +86,7 @@ class _Folders:
 
     @contextlib.contextmanager
     def data_dir(self) -> Iterator[None]:
-        """Copies what is read of DATA_DIR, and back what is written while the body runs."""
+        """Copies inputs from DATA_DIR, and what the body writes back to it."""
         with _reading("--data_dir", self._data):
             is_used = _used_files(RemotePath(self._model), self._label)
         trains = self._given.get("do_train", True)
@@ -98,7 +98,7 @@ class _Folders:
             part=self._label,
             is_used=is_used,
         ) as model:
-            # The same path when a run resumes, because models record the paths of their data.
+            # The same path for a resumed run, because models record the paths of their data.
             data = pathlib.Path(f"{model}.data")
             shutil.rmtree(data, ignore_errors=True)
             try:
@@ -135,7 +135,7 @@ class _Folders:
 
     @contextlib.contextmanager
     def init_checkpoint(self) -> Iterator[None]:
-        """Copies the model that is given, unless it is of this machine or that of the run."""
+        """Copies the given model, unless it is local or the run's own."""
         name = self._given.get("init_checkpoint")
         value = name and copies.remote_model(name, self._data)
         if not value:
@@ -156,7 +156,7 @@ class _Folders:
 
     @contextlib.contextmanager
     def outputs(self) -> Iterator[None]:
-        """Copies the content of --model_dir and --results_dir, and back what is written.
+        """Copies the content of --model_dir and --results_dir, and what is written back.
 
         Both are in one local folder: the results name the folder of the models relative to
         their own.
@@ -211,15 +211,17 @@ def _is_remote(value: str | None) -> bool:
 
 
 def _common_folder(first: str, second: str) -> str | None:
-    """Returns the deepest folder that both remote folders are in; None in two buckets."""
-    # `gs://bucket/folder` begins with two parts that are no folders: `gs:` and an empty one.
+    """Returns the deepest common folder of two remote folders; None if buckets differ."""
+    # `gs://bucket/folder` begins with two parts that are not folders: `gs:` and an empty one.
     pairs = zip(first.split("/"), second.split("/"), strict=False)
     common = [name for name, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)]
     return "/".join(common) if len(common) > 2 else None
 
 
 def _used_files(model: RemotePath, label: str) -> Callable[[str], bool]:
-    """Returns whether a file of the model's folder is used, by its relative path."""
+    """Returns a function that tells whether a file of the model's folder is used.
+
+    It takes the path relative to that folder."""
     names = [path.name for path in model.iterdir()] if model.is_dir() else []
     older = copies.older_checkpoints(names)
 

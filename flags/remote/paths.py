@@ -24,9 +24,9 @@ from electra_tf.util.tensorflow_import import import_tensorflow
 from flags import hyperparameters
 from flags.remote import copies
 
-# Key of the arguments that are not flags, in place of the name of a flag.
+# Key for positional arguments, in place of the name of a flag.
 ARGUMENTS = ""
-# Addresses, which are no paths.
+# Flags for addresses, which are not paths.
 _ADDRESSES = ("allowed_hosts", "host", "mlflow", "tpu_name", "wandb", "workers")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 # The comma before a remote path in a list.
@@ -72,10 +72,10 @@ def local_paths(
     """Replaces remote paths of flags by local ones, and copies outputs when the body ends.
 
     Args:
-        roles: what flags name that may be remote, by flag. With `ARGUMENTS`, arguments may be,
-            which the program copies itself.
+        roles: roles of the flags that accept remote paths. With `ARGUMENTS`, positional
+            arguments may be remote, too; the program copies them itself.
         flag_values: parsed flags; their values change.
-        arguments: the arguments that are not flags.
+        arguments: the positional arguments.
 
     Raises:
         UserError: a path must be local, cannot be read, cannot be written, or looks like a
@@ -145,7 +145,7 @@ def naming_remote_paths(names: Mapping[str, str]) -> Iterator[None]:
     try:
         with (
             contextlib.redirect_stdout(_Renaming(sys.stdout, names)),
-            contextlib.redirect_stderr(_Renaming(sys.stderr, names)),  # of warnings
+            contextlib.redirect_stderr(_Renaming(sys.stderr, names)),  # for warnings
         ):
             yield
     except (UserError, PreemptedError) as error:
@@ -159,7 +159,7 @@ def naming_remote_paths(names: Mapping[str, str]) -> Iterator[None]:
 def warn_of_counted_starts(limit: int | None) -> None:
     """Warns that `--max_starts_without_progress` does not count the starts on other machines.
 
-    The count lies beside the local copy of a remote model folder.
+    The count is stored next to the local copy of a remote model folder.
 
     Args:
         limit: the value of the flag.
@@ -193,12 +193,12 @@ class _Renaming:
 
 
 def remote_values(flag_values: flags.FlagValues) -> dict[str, str]:
-    """Returns the remote paths that are given, by flag; also those of `--hparams`."""
+    """Returns the given remote paths by flag, including those in `--hparams`."""
     return {name: str(value) for name, value in _given_values(flag_values) if is_remote(value)}
 
 
 def _given_values(flag_values: flags.FlagValues) -> Iterator[tuple[str, Any]]:
-    """Yields flags and their values, list items one by one; also those of `--hparams`."""
+    """Yields flags and single values, including those of lists and of `--hparams`."""
     hparams: Mapping[str, Any] = {}
     if "hparams" in flag_values:
         hparams = hyperparameters.read_hparams(flag_values["hparams"].value)
@@ -225,13 +225,13 @@ def _refuse_mistyped(flag_values: flags.FlagValues, arguments: Sequence[str]) ->
 
 
 def _each(values: Sequence[Any]) -> Iterator[Any]:
-    """Yields the paths in the values of a list flag, which commas may join to remote paths."""
+    """Yields the paths in the values of a list flag, some of which may be joined by commas."""
     for value in values:
         yield from _BEFORE_SCHEME.split(value) if isinstance(value, str) else (value,)
 
 
 def given_value(flag_values: flags.FlagValues, name: str) -> Any:
-    """Returns the value of a flag; if it is not given, that in `--hparams`."""
+    """Returns the value of a flag or, if it is not given, its value in `--hparams`."""
     value = flag_values[name].value
     if value is None and "hparams" in flag_values:
         return hyperparameters.read_hparams(flag_values["hparams"].value).get(name)
@@ -241,7 +241,7 @@ def given_value(flag_values: flags.FlagValues, name: str) -> Any:
 def _models_of_data_dir(
     roles: Roles, flag_values: flags.FlagValues, given: Mapping[str, str]
 ) -> dict[str, str]:
-    """Returns the models of a remote DATA_DIR/models that flags name, if they are copied."""
+    """Returns the models to copy from a remote DATA_DIR/models, by flag."""
     if "data_dir" not in given:
         return {}
     data_dir = given["data_dir"].rstrip("/")
@@ -278,7 +278,7 @@ class _Workspace:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def local(self, flag: str, value: str, role: Role) -> str:
-        """Returns the local path of a remote one: a copy, or what is copied at the end."""
+        """Returns the local path for a remote one: a copy, or an output to upload."""
         remote = RemotePath(value)
         folder = self._folder / str(len(self.names))
         try:
@@ -301,8 +301,8 @@ class _Workspace:
         (local if is_folder else folder).mkdir(parents=True)
         parent = remote if is_folder else remote.parent
         parent.check_writable()
-        # Placeholders, which are not uploaded: the program sees which names exist, and, of
-        # folders such as the versions of an export, what they contain.
+        # Placeholders, which are not uploaded, show the program which names exist, and what
+        # folders such as the versions of an export contain.
         if is_folder:
             for path in remote.iterdir():
                 named = local / path.name
@@ -315,7 +315,7 @@ class _Workspace:
         return local
 
     def refuse_overwriting(self) -> None:
-        """Raises UserError if a folder to write has content."""
+        """Raises UserError if an output folder is not empty."""
         for flag, local, remote, _ in self._outputs:
             if local.is_dir() and any(local.iterdir()):
                 raise UserError(
@@ -324,7 +324,7 @@ class _Workspace:
                 )
 
     def upload(self) -> None:
-        """Copies the outputs; raises UserError, and keeps them here."""
+        """Uploads the outputs; if that fails, raises UserError and keeps the local copies."""
         for flag, local, remote, version in self._outputs:
             if not local.exists() or _version(local) == version:
                 continue

@@ -16,7 +16,7 @@ from flags.remote.paths import naming_remote_paths, warn_of_counted_starts
 def staged(
     config: PretrainingConfig, print_fn: Callable[[str], None] = print
 ) -> Iterator[PretrainingConfig]:
-    """Yields the configuration with a folder of this machine for a remote `model_dir`.
+    """Yields the configuration with a local folder in place of a remote `model_dir`.
 
     Raises:
         UserError: several workers would write to the folder, or it cannot be read or written.
@@ -38,6 +38,6 @@ def staged(
             for name, value in values.items()
             if f"{value}/".startswith(f"{folder}/")
         }
-        # What is printed outlives the local folder.
+        # Printed paths must be valid after the local folder is removed.
         with naming_remote_paths({local: folder}):
             yield dataclasses.replace(config, **paths)

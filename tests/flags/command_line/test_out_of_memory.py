@@ -19,13 +19,13 @@ def test_an_allocation_that_fails_names_flags_of_the_program():
     assert describe_out_of_memory(error, TRAINING) == (
         "out of memory: OOM when allocating tensor with shape[9,9]. Reduce --train_batch_size "
         "or --max_seq_length, or raise --gradient_accumulation_steps, which keeps the batch. "
-        "Less memory, too: --rematerialize, --precision=mixed_bfloat16"
+        "To save memory, also use --rematerialize, --precision=mixed_bfloat16"
     )
     used = {**TRAINING, "rematerialize": True, "precision": "mixed_float16"}
     assert describe_out_of_memory(error, used).endswith("which keeps the batch")
     compiled = {**used, "jit_compile": True, "triton_kernels": False}
     assert describe_out_of_memory(error, compiled).endswith(
-        "Less memory, too: --triton_kernels"
+        "To save memory, also use --triton_kernels"
     )
     compiled |= {"precision": "float32"}
     assert describe_out_of_memory(error, compiled).endswith(
@@ -42,7 +42,7 @@ def test_an_allocation_that_fails_names_flags_of_the_program():
 def test_what_does_not_train_names_its_own_batches():
     evaluating = {**TRAINING, "do_train": False, "eval_batch_size": None}
     assert describe_out_of_memory(MemoryError(), evaluating) == (
-        "out of memory. Reduce --eval_batch_size or --max_seq_length. Less memory, too: "
+        "out of memory. Reduce --eval_batch_size or --max_seq_length. To save memory, also use "
         "--precision=mixed_bfloat16"
     )
     scoring = {**TRAINING, "do_train": None, "eval_batch_size": None, "score_batch_size": 64}
