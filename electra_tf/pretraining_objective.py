@@ -47,11 +47,11 @@ class Objective:
             UserError: a value is invalid; the message names the flag.
             ValueError: the configuration has another objective.
         """
-        of_config = choices.OBJECTIVES[config.objective]
-        if of_config != f"{cls.__module__}:{cls.__qualname__}":
+        wanted_class = choices.OBJECTIVES[config.objective]
+        if wanted_class != f"{cls.__module__}:{cls.__qualname__}":
             raise ValueError(
                 f"{cls.__qualname__} is not --objective={config.objective}, which is "
-                f"{of_config}: call electra_tf.model_builder.build_model"
+                f"{wanted_class}: call electra_tf.model_builder.build_model"
             )
         cls.parse_hparams(config)
         parse_masking_hparams(config)

@@ -60,11 +60,11 @@ EMBEDDING_SHARING = {
 # without weights (`is_constant`): the sizes of the generator do not apply to them.
 WITHOUT_GENERATOR = (MLM,)
 WITHOUT_ENCODER = (UNIFORM, UNIGRAM)
-# Generators whose encoders, if any, are not made by a sharing mode (`has_encoder` is false): of
-# the modes, they support "none" and "embeddings" only.
+# Generators whose encoders, if any, are not made by a sharing mode (`has_encoder` is false).
+# They support only the modes "none" and "embeddings".
 WITHOUT_SHARED_ENCODER = (TWO_TOWER, *WITHOUT_ENCODER)
 
-# The authors' flags, by ours.
+# The authors' flags by our flag.
 _SYNONYMS = {
     "objective": ("electra_objective", "electric_objective"),
     "generator_type": ("uniform_generator", "two_tower_generator"),

@@ -17,7 +17,7 @@ STRATEGIES = (ONE_DEVICE, MIRRORED, MULTI_WORKER, TPU)
 BY_RECORD, BY_FILE = "record", "file"
 SHARDINGS = (BY_RECORD, BY_FILE)
 DEVICES = ("auto", "cpu", "gpu")
-# A name or address without http://, which nothing resolves; an IPv6 address is in brackets.
+# A host name or address without a scheme such as http://; IPv6 addresses are in brackets.
 _HOST = re.compile(r"[^\s/:\[\]]+|\[[^\s/\[\]]+\]")
 _TPU_ONLY = ("tpu_name", "tpu_zone", "gcp_project", "tpu_job_name")
 
@@ -76,8 +76,8 @@ class DistributionConfig:
     )
     use_tpu: bool = hyperparameter(
         False,
-        "The authors' name for --strategy=tpu. If false is given, the other settings of a TPU "
-        "are ignored.",
+        "The authors' name for --strategy=tpu. If explicitly false, the other TPU settings are "
+        "ignored.",
         influence=SYNONYM,
     )
     tpu_name: str | None = hyperparameter(
@@ -136,7 +136,7 @@ class DistributionConfig:
             )
 
     def warn_of_unused_workers(self) -> None:
-        """Warns of settings of several workers without them."""
+        """Warns of settings for several workers that have no effect on a single one."""
         if self.strategy == MULTI_WORKER:
             return
         for name in ("shard_by", "worker_timeout"):
@@ -179,7 +179,7 @@ class DistributionConfig:
 
 
 def without_unused_tpu(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns given settings without those of a TPU, if `use_tpu` is given and false.
+    """Returns the given settings, without those of a TPU if `use_tpu` is explicitly false.
 
     As in the authors' code, a file of hyperparameters then works with and without a TPU.
     """
@@ -211,10 +211,10 @@ def on_one_device(config: Any) -> Any:
 
 
 def refuse_several_hosts(config: DistributionConfig, program: str) -> None:
-    """Raises UserError if the settings are those of a worker, for a program that has none.
+    """Raises UserError for settings of workers in a program that runs on one host.
 
     Args:
-        config: settings of the training, which such programs take, too.
+        config: settings of training, whose flags such programs also have.
         program: name of the program, for the message.
     """
     if config.strategy == MULTI_WORKER:
@@ -278,7 +278,7 @@ def check_address(address: Any, source: str) -> None:
 
 
 def _is_encodable(host: str) -> bool:
-    """Whether a resolver can be asked for a name: not with an empty label, as in `a..b`."""
+    """Whether a resolver accepts a host name, unlike one with an empty label (`a..b`)."""
     try:
         host.encode("idna")
     except UnicodeError:

@@ -11,7 +11,7 @@ from electra_tf.util.errors import UserError, nearest_name_hint
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 OPTIMIZERS = ("adam", "lamb")
 RANGE = "range"
-# Number of NumPy's seeds.
+# Number of valid NumPy seeds.
 MAX_SEEDS = 2**32
 # Limit of hyperparameters that models use as float32 numbers.
 FLOAT_LIMIT = 1e30
@@ -19,8 +19,8 @@ FLOAT_LIMIT = 1e30
 SIZE_LIMIT = 2**31
 # Largest numbers of float32 and int64.
 _MAX_VALUES: Mapping[type, float] = {float: 3.4e38, int: 2**63 - 1}
-# What a hyperparameter influences: the trained weights; the reported values, but not the
-# weights; neither. Synonyms of others are not compared.
+# What a hyperparameter influences: the trained weights; only the reported values; neither.
+# Synonyms of other hyperparameters are not compared.
 TRAINING, EVALUATION, NOTHING, SYNONYM = "training", "evaluation", "nothing", "synonym"
 # Types of values, in errors.
 VALUE_KINDS: Mapping[type, str] = {
@@ -48,8 +48,8 @@ def hyperparameter(
         help_text: help of the flag.
         choices: valid values, or a registry with them as keys; None allows all.
         influence: what a change influences, see `electra_tf.config.recorded_settings`.
-        null: value of a null in `--hparams`, where it means something to the authors' code;
-            None leaves the default.
+        null: value of a JSON null in `--hparams`, if the authors' code gives it a meaning; None
+            keeps the default.
     """
     return dataclasses.field(
         default=default,
@@ -71,9 +71,10 @@ def value_type(field: dataclasses.Field) -> type:
 
 
 def checked_values(config_class: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns hyperparameters without those that are None, and as plain Python values.
+    """Returns the hyperparameters that are not None, as plain Python values.
 
-    NumPy's numbers, also in the mappings, and paths become what JSON can have, too.
+    NumPy's numbers, also in mappings, and paths are converted to values that JSON can
+    represent.
 
     Args:
         config_class: dataclass of the hyperparameters.
@@ -95,10 +96,10 @@ def checked_values(config_class: type, given: Mapping[str, Any]) -> dict[str, An
 
 
 def _without_numpy(value: Any) -> Any:
-    """Returns a scalar of NumPy as one of Python, also in a mapping; other values as given."""
+    """Converts NumPy scalars, also in a mapping, to Python's; returns other values as given."""
     if isinstance(value, Mapping):
         return {name: _without_numpy(each) for name, each in value.items()}
-    # NumPy is not imported for it: it would delay every --help.
+    # Without importing NumPy, which would delay every --help.
     is_numpy = type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0
     return value.item() if is_numpy else value
 
@@ -187,7 +188,7 @@ def within(default: float, low: float, high: float = FLOAT_LIMIT) -> Any:
 
     Args:
         default: default value.
-        low, high: least and greatest value.
+        low, high: minimum and maximum.
     """
     return dataclasses.field(default=default, metadata={RANGE: (low, high)})
 

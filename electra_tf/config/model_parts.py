@@ -14,12 +14,12 @@ class ModelPart:
         name: such as "generator".
         encoder: shape of the encoder.
         vocabulary_positions: positions per sequence with a softmax over the vocabulary.
-        vocabulary_inputs: input width of the softmax; None is the hidden size.
+        vocabulary_inputs: input width of the softmax; None means the hidden size.
         boundary_inputs: input width of a span-boundary head, which has a softmax at the same
-            positions; 0 is without.
+            positions; 0 means no such head.
         binary_positions: positions per sequence with a binary prediction.
         is_trained: whether it has a backward pass.
-        stage: index of the stage of training whose steps run it; None is every stage.
+        stage: index of the training stage that runs it; None means every stage.
         samples: tokens sampled per sequence to build its input.
     """
 

@@ -1,4 +1,4 @@
-"""What happens when a loss or gradient is not finite, for pre-training and fine-tuning."""
+"""Hyperparameters for non-finite losses and gradients, in pre-training and fine-tuning."""
 
 import dataclasses
 

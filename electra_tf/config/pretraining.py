@@ -38,7 +38,7 @@ from electra_tf.util.files import check_model_name, check_not_empty
 TRAIN_FLAG = "--pretrain_tfrecords"
 EVAL_FLAG = "--eval_tfrecords"
 _RESULTS = ("results_json", "results_pkl", "results_txt")
-# Paths that are chosen if unset, but not if empty. No held-out records are an empty path.
+# Paths that get a default if unset, but not if empty.
 _PATHS = (
     "init_checkpoint",
     "model_dir",
@@ -105,7 +105,7 @@ class PretrainingConfig(PretrainingFields):
         if merged.get("debug"):
             merged["model_hparam_overrides"] = debug_overrides(merged["model_hparam_overrides"])
         overrides = merged["model_hparam_overrides"]
-        if "vocab_size" in overrides:  # the authors take it from either
+        if "vocab_size" in overrides:  # the authors' code reads it from either place
             merged.setdefault("vocab_size", overrides["vocab_size"])
         embedding_size = given_embedding_size(merged, size, overrides)
         if embedding_size is None:
@@ -175,9 +175,9 @@ def discriminator_config(config: PretrainingConfig) -> EncoderConfig:
 def generator_config(config: PretrainingConfig) -> EncoderConfig:
     """Returns the generator's shape: fractions of the discriminator's width and depth.
 
-    As in the authors' code, its attention heads and intermediate size depend on its own
-    width, regardless of overrides. Unshared embeddings are as wide as its hidden layers.
-    Without an encoder of its own, it is the full-size one, whatever the fractions are.
+    As in the authors' code, its attention heads and intermediate size depend on its own width,
+    regardless of overrides. Unshared embeddings are as wide as its hidden layers. Without an
+    encoder of its own, it has the discriminator's shape, and the fractions are ignored.
 
     Raises:
         UserError: the fractions give no layers or units, or the width does not fit its heads.
@@ -229,8 +229,8 @@ def default_max_predictions(mask_prob: float, max_seq_length: int) -> int:
 def max_predictions(config: PretrainingConfig, seq_length: int | None) -> int:
     """Returns the maximum number of masked tokens per sequence.
 
-    It is proportional to the length in a curriculum. None stands for an unknown length and
-    returns the maximum of `max_seq_length`.
+    It is proportional to the length in a curriculum. None, for an unknown
+    length, returns that of `max_seq_length`.
     """
     if seq_length is None or seq_length >= config.max_seq_length:
         return config.max_predictions_per_seq

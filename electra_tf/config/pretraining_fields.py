@@ -1,10 +1,10 @@
 """Every hyperparameter of pre-training, under the authors' names, with its help text.
 
-Those that fine-tuning has, too, are in the base classes: devices and processes, trackers, and
-updates that are not finite.
+The base classes have those shared with fine-tuning: devices and processes, trackers, and
+non-finite updates.
 
 No TensorFlow is imported here: flags are checked before anything slow happens. `flags/`
-makes one command-line flag of each field. `PretrainingConfig` adds defaults that depend on
+turns each field into a command-line flag. `PretrainingConfig` adds defaults that depend on
 other fields.
 """
 
@@ -35,7 +35,7 @@ from electra_tf.config.tracker_fields import TrackerFields
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
-    """Hyperparameters of pre-training and their independent defaults."""
+    """Hyperparameters of pre-training, with defaults that do not depend on each other."""
 
     model_name: str = hyperparameter(
         "electra",
@@ -57,7 +57,7 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
 
     objective: str | None = hyperparameter(
         None,
-        "Pre-training objective; the recipes in recipes/modes say what each is. If unset, "
+        "Pre-training objective; the recipes in recipes/modes describe each. If unset, "
         "selected by --electra_objective and --electric_objective; electra by default.",
         OBJECTIVES,
     )

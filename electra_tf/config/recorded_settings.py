@@ -32,7 +32,7 @@ class Change(NamedTuple):
 
 
 def influences(config_class: type) -> dict[str, str]:
-    """Returns what each setting of a configuration influences, by name."""
+    """Returns what each hyperparameter influences, by name."""
     fields = {
         field.name: field.metadata.get("influence", TRAINING)
         for field in dataclasses.fields(config_class)
@@ -43,7 +43,7 @@ def influences(config_class: type) -> dict[str, str]:
 
 
 def comparable_settings(config_class: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns settings as JSON has them, with the shape of the encoder instead of its size.
+    """Returns settings as read from JSON, with the encoder's shape instead of `model_size`.
 
     Args:
         config_class: dataclass of the hyperparameters.
@@ -71,12 +71,12 @@ def changed_settings(
 ) -> list[Change]:
     """Returns the settings that differ from the record, in alphabetical order.
 
-    A hyperparameter that the record lacks, because it is newer, had its default; other
-    settings that the record lacks are unknown, and not compared.
+    A hyperparameter that an older record lacks had its default value; other settings that it
+    lacks are unknown, and not compared.
 
     Args:
         config_class: dataclass of the hyperparameters.
-        recorded: of a `config.json`.
+        recorded: settings in a `config.json`.
         given: hyperparameters, and other settings that influence the training.
     """
     before = comparable_settings(config_class, recorded)

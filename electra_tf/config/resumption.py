@@ -1,4 +1,4 @@
-"""What a resumed pre-training run may change; no TensorFlow is imported here."""
+"""Checks which settings a resumed pre-training run changes; imports no TensorFlow."""
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
@@ -12,7 +12,7 @@ from electra_tf.config.saved_config import CONFIG_FILE, DATA, is_converted, load
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, nearest_name_hint
 
-# Recorded beside the hyperparameters: digests of the records by length (DATA), of the
+# Recorded in addition to the hyperparameters: digests of the records by length (DATA), of the
 # vocabulary, of the word list (None without one), and of the held-out records, if any; with
 # `shard_by` "file", also the number of workers, which determines the examples of each batch.
 VOCABULARY, WORDS, FILE_READERS = "vocabulary", "words", "file_readers"
@@ -39,7 +39,8 @@ _METRIC_SETTINGS = (
     "temperature",
     WORDS,
 )
-# Settings that determine which tokens the discriminator has seen replaced, and how often.
+# Settings that determine which tokens were replaced in the discriminator's input, and how
+# often.
 _REPLACEMENT_SETTINGS = (
     "disallow_correct",
     "generator_type",
@@ -55,7 +56,7 @@ _REPLACEMENT_SETTINGS = (
     "temperature",
     "temperature_end",
 )
-# Settings that the record of a converted model describes.
+# Settings that converted models record.
 _MODEL_SETTINGS = (
     *(field.name for field in dataclasses.fields(EncoderConfig)),
     "do_lower_case",
@@ -79,8 +80,8 @@ def changes_of_resumed_run(
     """Returns how settings differ from those recorded in `model_dir`.
 
     Args:
-        config: of the run that resumes.
-        settings: its hyperparameters, and what is recorded beside them.
+        config: configuration of the resumed run.
+        settings: its hyperparameters, and other settings that `config.json` records.
 
     Raises:
         UserError: a change that is not allowed influences the training, or there is no record
@@ -114,9 +115,9 @@ def changes_of_resumed_run(
 
 
 def _recorded_changes(changes: list[Change], recorded: Mapping[str, Any]) -> list[Change]:
-    """Returns the changes of what was really recorded.
+    """Returns the changes of settings that were really recorded.
 
-    The record of a converted model describes the model; its other settings are defaults.
+    A converted model records only settings of the model; all others are defaults.
     """
     if not is_converted(recorded):
         return changes
@@ -147,8 +148,8 @@ def check_recorded_model(config: PretrainingConfig, *, shapes: bool = False) -> 
     """Raises UserError unless a saved model computes what the configuration describes.
 
     Args:
-        config: of the model.
-        shapes: also compare the sizes, before its variables are loaded, which compares shapes.
+        config: configuration of the model.
+        shapes: also compare sizes, which loading the variables would compare later.
     """
     sizes = [each.name for each in dataclasses.fields(EncoderConfig) if each.type is int]
     names = (*NOT_IN_SHAPES, *sizes) if shapes else NOT_IN_SHAPES
@@ -165,8 +166,8 @@ def check_recorded_replacements(config: PretrainingConfig, flag: str) -> None:
     """Raises UserError if a saved discriminator was trained on other replacements.
 
     Args:
-        config: of the model.
-        flag: what needs its settings, for the error.
+        config: configuration of the model.
+        flag: flag that needs the settings, for the error.
     """
     changes = _changes_from_saved(config, _REPLACEMENT_SETTINGS)
     if changes:
@@ -177,12 +178,12 @@ def check_recorded_replacements(config: PretrainingConfig, flag: str) -> None:
 
 
 def changed_metrics(config: PretrainingConfig, words: str | None) -> list[str]:
-    """Returns how an evaluation differs from those of the run in `model_dir`.
+    """Returns how the settings of an evaluation differ from those of the run in `model_dir`.
 
-    Its metrics cannot be compared with theirs: a higher masking rate is a harder task.
+    If they do, metrics cannot be compared: a higher masking rate is a harder task.
 
     Args:
-        config: of the evaluation.
+        config: configuration of the evaluation.
         words: digest of its word list; None without one.
     """
     return _changes_from_saved(config, _METRIC_SETTINGS, {WORDS: words})
@@ -194,8 +195,8 @@ def _changes_from_saved(
     """Returns how settings differ from those of the model in `model_dir`; none without one.
 
     Args:
-        config: of the run.
-        names: the settings that are compared.
+        config: configuration of the run.
+        names: settings to compare.
         more: settings that are not fields of the configuration.
     """
     saved = load_saved_config(config.model_dir)
@@ -209,7 +210,7 @@ def _changes_from_saved(
 
 
 def unrecorded_settings(config: PretrainingConfig) -> list[str]:
-    """Returns a line on the settings that `model_dir` does not record, if any."""
+    """Returns a line about settings that `model_dir` does not record, if any."""
     saved = load_saved_config(config.model_dir)
     recorded = saved.hyperparameters if saved else {}
     if is_converted(recorded):
@@ -224,7 +225,7 @@ def unrecorded_settings(config: PretrainingConfig) -> list[str]:
 
 
 def warn_of_changed_held_out(changes: Sequence[Change], step: int) -> None:
-    """Warns of held-out records that are not those of the evaluations up to `step`."""
+    """Warns if the held-out records differ from those of the evaluations up to `step`."""
     if HELD_OUT in {change.name for change in changes}:
         warn_once(
             f"the held-out records are not those that the run was evaluated on up to step "

@@ -20,8 +20,8 @@ from electra_tf.util.files import check_plain_name, loads_json
 from electra_tf.util.seals import without_seal
 
 CONFIG_FILE = "config.json"
-# 1 (or none): heads and intermediate size were those of the model size, whatever width
-# overrode it. 2: they follow from the width.
+# 1 (or none): heads and intermediate size followed the model size, even if its width was
+# overridden. 2: they follow the width.
 CONFIG_VERSION = 2
 VERSION = "version"
 # Digests of the data that a run was trained on, beside its hyperparameters: of records by
@@ -40,7 +40,7 @@ _OTHER_TYPES: Mapping[str, type] = {
     VERSION: int,
     "warmup_proportion": float,
 }
-# Of each task in `tasks` and `labels`.
+# Types of the entries of each task in `tasks` and `labels`.
 _TASK_TYPES: Mapping[str, type] = {"labels": list, "tasks": dict}
 
 
@@ -52,17 +52,17 @@ class SavedConfig(NamedTuple):
 
 
 def is_pretrained(saved: Mapping[str, Any]) -> bool:
-    """Returns whether hyperparameters are of a model of `run_pretraining.py`."""
+    """Whether hyperparameters belong to a model of `run_pretraining.py`."""
     return "electra_objective" in saved
 
 
 def is_finetuned(saved: Mapping[str, Any]) -> bool:
-    """Returns whether hyperparameters are of a model of `run_finetuning.py`, or an encoder."""
+    """Whether hyperparameters belong to a model of `run_finetuning.py`, or to an encoder."""
     return "task_names" in saved
 
 
 def is_converted(saved: Mapping[str, Any]) -> bool:
-    """Returns whether a pre-trained model was converted, and has not been trained here since.
+    """Whether a pre-trained model was converted, and has not been trained here since.
 
     Args:
         saved: its hyperparameters.
@@ -113,8 +113,8 @@ def checked_hyperparameters(saved: Mapping[str, Any], path: str) -> dict[str, An
     """Checks saved hyperparameters, and returns what `upgrade_hyperparameters` makes of them.
 
     Raises:
-        UserError: a value is of another type than is written, the name of a task leads to
-            another folder, or the version is newer than this program.
+        UserError: a value has an unexpected type, the name of a task leads to another folder,
+            or the version is newer than this program.
     """
     _check_types(saved, path)
     for name in saved.get("task_names") or ():
@@ -123,7 +123,7 @@ def checked_hyperparameters(saved: Mapping[str, Any], path: str) -> dict[str, An
 
 
 def _check_types(hyperparameters: Mapping[str, Any], path: str) -> None:
-    """Raises UserError for a value of another type than is written."""
+    """Raises UserError for a value of an unexpected type."""
     fields = {field.name: value_type(field) for field in dataclasses.fields(PretrainingFields)}
     for name, wanted in {**fields, **_OTHER_TYPES}.items():
         value = hyperparameters.get(name)
@@ -145,7 +145,7 @@ def _check_types(hyperparameters: Mapping[str, Any], path: str) -> None:
 
 
 def upgrade_hyperparameters(saved: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """Returns saved hyperparameters as those of the current version, without `version`.
+    """Converts saved hyperparameters to the current version; drops `version`.
 
     Args:
         saved: hyperparameters, and the `version` of the program that wrote them.

@@ -1,4 +1,4 @@
-"""The hyperparameters that name trackers of experiments, for pre-training and fine-tuning."""
+"""Hyperparameters of experiment trackers, for pre-training and fine-tuning."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ WANDB, MLFLOW = "wandb", "mlflow"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrackerFields:
-    """Projects that get the log, too."""
+    """Projects of experiment trackers to log to."""
 
     wandb: str | None = hyperparameter(
         None,
@@ -30,9 +30,9 @@ class TrackerFields:
         return {name: project for name, project in projects.items() if project}
 
     def warn_of_unused_trackers(self) -> None:
-        """Warns that a run that only evaluates logs to no tracker.
+        """Warns that an evaluation logs to no tracker.
 
-        If it did, its end would also end the tracker's run of a training in progress.
+        When it ends, it would end the tracker's run of a training in progress.
         """
         for name, project in self.trackers.items():
             warn_once(

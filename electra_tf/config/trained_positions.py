@@ -21,10 +21,10 @@ TRAINED_POSITIONS = "trained_positions"
 
 
 def trained_positions(saved: Mapping[str, Any]) -> int | None:
-    """Returns the number of positions that a model was trained on: those up to its longest row.
+    """Returns the number of position embeddings trained so far, including by earlier runs.
 
-    None if that is unknown, as for converted models, models pre-trained from one or from a
-    checkpoint that is gone, and fine-tuned models of older versions.
+    None if unknown: for converted models, models pre-trained from one or from a checkpoint that
+    no longer exists, and fine-tuned models of older versions.
 
     Args:
         saved: hyperparameters of its run.
@@ -47,12 +47,12 @@ def trained_positions(saved: Mapping[str, Any]) -> int | None:
 
 
 def positions_of_run(saved: Mapping[str, Any]) -> int | None:
-    """Returns the number of positions that a pre-training run has used; None if unknown.
+    """Returns the number of position embeddings that a pre-training run has trained.
 
-    The checkpoint that it started from does not count, unless it is a converted model that was
-    resumed.
+    None if unknown. The checkpoint that it started from does not count, unless it is a
+    converted model that was resumed.
     """
-    if is_converted(saved):  # its length is a default
+    if is_converted(saved):  # its length is only a default
         return saved.get(TRAINED_POSITIONS)
     # Recorded by a run whose sequences have become shorter.
     earlier = saved.get(TRAINED_POSITIONS, 0)
@@ -65,7 +65,7 @@ def _hyperparameters(checkpoint: str) -> Mapping[str, Any]:
     try:
         return read_object(os.path.join(folder, CONFIG_FILE), "hyperparameters")
     except UserError:
-        return {}  # then the positions are unknown, which is no error
+        return {}  # unknown positions are not an error
 
 
 def warn_of_untrained_positions(
@@ -98,7 +98,7 @@ def warn_of_longer_training(
         saved: hyperparameters of the run that wrote the checkpoint.
         length: length of the sequences, in tokens.
         flag: flag that sets the length.
-        checkpoint: what the run starts from.
+        checkpoint: path of the checkpoint that the run starts from.
     """
     trained = trained_positions(saved)
     if trained is not None and length > trained:

@@ -35,7 +35,7 @@ class Generator(abc.ABC):
 
     Attributes:
         has_encoder: whether its encoder is one of `encoders`, made by `--embedding_sharing`;
-            two towers are among `layers`.
+            the two towers are in `layers` instead.
         needs_counts: whether the tokens of the records must be counted.
         is_constant: whether it predicts the same at every position.
         layers: additional layers, by attribute name in the model.
@@ -96,5 +96,5 @@ class Generator(abc.ABC):
 
     @classmethod
     def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
-        """Returns its encoders that a training step runs, for counting FLOPs."""
+        """Returns the encoders that a training step runs for it, for counting FLOPs."""
         return []

@@ -57,7 +57,7 @@ class MaskedLMGenerator(Generator):
         return output
 
     def terms(self, inputs: PretrainInputs, output: MaskedLMOutput) -> dict[str, LossTerm]:
-        """Returns the loss term, and that of the span-boundary objective if it is trained."""
+        """Returns its loss term and, if trained, that of the span-boundary objective."""
         terms = super().terms(inputs, output)
         if output.span_boundary_loss is not None:
             terms["span_boundary"] = LossTerm(
@@ -78,7 +78,7 @@ class MaskedLMGenerator(Generator):
 
     @classmethod
     def loss_weights(cls, config: PretrainingConfig) -> dict[str, float]:
-        """Returns those of both objectives."""
+        """Returns the weights of both objectives."""
         weights = super().loss_weights(config)
         if config.span_boundary_weight:
             weights["--span_boundary_weight"] = config.span_boundary_weight
@@ -86,7 +86,7 @@ class MaskedLMGenerator(Generator):
 
     @classmethod
     def parts(cls, config: PretrainingConfig) -> list[ModelPart]:
-        """Returns the encoder with its vocabulary head, and that of the span boundaries."""
+        """Returns the encoder with its vocabulary head and span-boundary head."""
         shape = generator_config(config)
         return [
             ModelPart(

@@ -22,8 +22,8 @@ def replacement_tokens(
 
     Args:
         config: `replacement`, `temperature` and `temperature_end`.
-        logits: [batch, n, vocab], of the generator.
-        disallow: int32 [batch, n], one token per position that is not taken.
+        logits: [batch, n, vocab], logits of the generator.
+        disallow: int32 [batch, n], one excluded token per position.
         randomness: random stream of sampling.
     """
     if config.replacement == ARGMAX:

@@ -66,7 +66,7 @@ def most_likely_tokens(logits: tf.Tensor, disallow: tf.Tensor | None = None) -> 
 
     Args:
         logits: [batch, n, vocab].
-        disallow: int32 [batch, n], one token per position that is not taken.
+        disallow: int32 [batch, n], one excluded token per position.
     """
     scores = sampling_logits(tf.stop_gradient(logits), 1.0, disallow)
     return tf.argmax(scores, axis=-1, output_type=tf.int32)

@@ -47,7 +47,7 @@ class HeldOutResult(NamedTuple):
 
     Attributes:
         values: the metrics.
-        sentences: of the first batch; None without a discriminator.
+        sentences: sentences of the first batch; None without a discriminator.
     """
 
     values: dict[str, float]
@@ -68,12 +68,12 @@ class _BatchResult(NamedTuple):
 class HeldOutEvaluator:
     """Evaluates the objective on batches, without dropout and with fixed masks.
 
-    With `--masking=learned`, the masks depend on what has been learned.
+    With `--masking=learned`, the masks depend on the trained weights.
 
     Args:
         model: the model.
         strategy: distribution strategy.
-        max_side_by_side: largest number of parts of a batch that are computed at the same time.
+        max_side_by_side: maximum number of parts of a batch to compute in parallel.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What pre-training reads: examples of a sequence length, from files or elsewhere."""
+"""Interface of the data that pre-training reads, from record files or elsewhere."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -72,11 +72,11 @@ def batches_of(
     seq_length: int,
     shard: DataShard,
 ) -> tf.data.Dataset:
-    """Returns `records.batches(...)`, whose rows have the length that was asked for.
+    """Returns `records.batches(...)`, after checking the length of its rows.
 
     Raises:
-        UserError: they have another one or an unknown one, which would be trained on without
-            notice, or lack an input of the encoder.
+        UserError: the length is wrong or unknown, so that training would silently use another
+            one, or an input of the encoder is missing.
     """
     batches = records.batches(
         first_example=first_example, batch_size=batch_size, seq_length=seq_length, shard=shard

@@ -1,4 +1,4 @@
-"""What a run prints and warns of before its first step."""
+"""Messages and warnings of a pre-training run before its first step."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -91,15 +91,15 @@ def describe_moved_position(
     step: int,
     records: PretrainingRecords,
 ) -> list[str]:
-    """Returns a line on the examples that changes skip or repeat, if any.
+    """Returns a line about examples that changed settings skip or repeat, if any.
 
     The position in the records is the number of steps at their length times the batch size.
-    The steps at a length depend on the number of all steps, and on the curriculum.
+    The steps at a length depend on the total number of steps and on the curriculum.
 
     Args:
-        config: of the run that resumes.
+        config: configuration of the resumed run.
         stages: stages of its objective.
-        changes: its changes.
+        changes: changes of its settings.
         step: step that it resumes from.
         records: training records.
     """
@@ -144,7 +144,7 @@ def _steps_at(config: PretrainingConfig, seq_length: int, step: int) -> int:
 
 
 def describe_held_out(config: PretrainingConfig, records: PretrainingRecords) -> str:
-    """Describes the records of an evaluation, and how many of their examples it takes."""
+    """Describes the records of an evaluation, and how many of their examples it uses."""
     described = records.describe(config.max_seq_length)
     total = records.num_examples(config.max_seq_length)
     most = config.num_eval_steps * config.eval_batch_size

@@ -90,7 +90,7 @@ def run_settings(
     num_workers: int = 1,
     eval_records: PretrainingRecords | None = None,
 ) -> dict[str, Any]:
-    """Returns what is recorded of a run: hyperparameters, and what determines its data."""
+    """Returns the settings to record for a run: hyperparameters, and digests of its data."""
     lengths = (*config.length_curriculum, config.max_seq_length)
     others: dict[str, Any] = {}
     if config.shard_by == BY_FILE:
@@ -112,7 +112,7 @@ def run_settings(
 
 
 def remove_debug_run(model_dir: str, workers: Workers) -> None:
-    """Removes the files of an earlier debug run, since each starts anew, as the authors' do.
+    """Removes the files of an earlier debug run: each starts over, as in the authors' code.
 
     Only files that a run writes are removed: the folder may contain other runs or data.
 
@@ -136,7 +136,7 @@ def remove_debug_run(model_dir: str, workers: Workers) -> None:
 
 
 def recorded_origin(config: PretrainingConfig) -> dict[str, Any]:
-    """Returns the recorded settings on where weights came from, which a resumed run keeps.
+    """Returns the recorded origin of the weights, which a resumed run keeps.
 
     A resumed run does not load `--init_checkpoint` again, and position embeddings stay trained
     when its sequences become shorter. The trained positions of a converted model stay unknown.
@@ -165,7 +165,7 @@ def restore(
     with the optimizer; `--init_checkpoint`, without it; the random weights of the model.
 
     Raises:
-        UserError: the checkpoint is damaged, or of another model.
+        UserError: the checkpoint is damaged, or belongs to another model.
     """
     if has_only_authors_checkpoint(config.model_dir):
         resume_authors_run(config.model_dir, model, optimizer, step, print_fn)
@@ -219,12 +219,12 @@ def require_same_stage(
 ) -> None:
     """Raises UserError if changed settings put a resumed run into another stage.
 
-    It would skip the initialization of that stage, or repeat it.
+    It would skip the initialization of a stage, or repeat it.
 
     Args:
         model_class: class of the objective.
-        config: of the run that resumes.
-        changes: its changes.
+        config: configuration of the resumed run.
+        changes: changes of its settings.
         step: step that it resumes from.
     """
     changed = {each.name: each.recorded for each in changes if each.name in STAGE_SETTINGS}
@@ -242,7 +242,7 @@ def require_same_stage(
 def utilization_of(
     config: PretrainingConfig, strategy: tf.distribute.Strategy
 ) -> Utilization | None:
-    """Returns what the MFU is computed from; None on CPUs, and on GPUs of unknown peak.
+    """Returns the inputs of the MFU; None on CPUs, and on GPUs of unknown peak.
 
     The peak is that of bfloat16 in every precision; other hosts are assumed to have the same
     GPUs.
@@ -312,7 +312,7 @@ def open_log(
     first_step: int,
     context: DistributionContext,
 ) -> TrainLog | SilentLog:
-    """Returns the log of a run, which the chief writes, and records what it runs on.
+    """Returns the log of a run, which the chief writes, and records the run's environment.
 
     Args:
         config: hyperparameters.

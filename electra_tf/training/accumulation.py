@@ -24,8 +24,8 @@ def sum_over_parts(
             returns a nested structure of tensors, of the same shapes for every part.
         batch: nested structure of tensors [batch, ...].
         num_micro_batches: number of micro-batches, computed one after another.
-        side_by_side: parts of each micro-batch, which do not wait for each other; it divides
-            its rows. With 1 and a single micro-batch, the function is called with the batch.
+        side_by_side: number of parts of each micro-batch that may be computed in parallel; must
+            divide its rows. With 1 and a single micro-batch, the function gets the whole batch.
 
     Raises:
         UserError: the static batch size is not divisible by `num_micro_batches`.

@@ -18,7 +18,7 @@ def clip_by_global_norm(
     Args:
         gradients: the gradients.
         clip_norm: largest global norm.
-        squares: their `squared_norms`, if they are known.
+        squares: result of `squared_norms`, if already computed.
 
     Returns:
         The gradients, and the float32 norm before clipping. If it is not finite, the
@@ -30,14 +30,14 @@ def clip_by_global_norm(
 
 
 def squared_norms(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Returns [n], the squared norm of each of n dense gradients."""
+    """Returns [n], the squared norms of n dense gradients."""
     if is_compiled_as_a_whole():
         return _squared_norms_by_shape(gradients)
     return 2.0 * tf.stack([tf.nn.l2_loss(gradient) for gradient in gradients])
 
 
 def _squared_norms_by_shape(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
-    """As `squared_norms`, with one reduction for all vectors of a size."""
+    """Same as `squared_norms`, with one reduction for all vectors of the same size."""
     groups = _stackable(gradients)
     norms = [
         tf.reduce_sum(tf.square(tf.stack([gradients[i] for i in group])), axis=1)
@@ -50,7 +50,7 @@ def _squared_norms_by_shape(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 def _stackable(tensors: Sequence[tf.Tensor]) -> list[list[int]]:
-    """Returns the indices of tensors in groups: vectors of a size together, others alone.
+    """Returns groups of tensor indices: vectors of the same size, and single other tensors.
 
     A model has hundreds of vectors. On a GPU, a kernel takes longer to start than to compute
     one of them.

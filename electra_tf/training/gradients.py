@@ -82,8 +82,8 @@ def gradients_of_replica(
         features: the rows of this replica.
         seed, step: random seed and global step.
         num_micro_batches: micro-batches, computed one after another.
-        max_side_by_side: largest number of parts of each micro-batch that are computed at the
-            same time; the number divides its rows, and is 1 if tracing does not know them.
+        max_side_by_side: maximum number of parts of each micro-batch to compute in parallel.
+            The number divides its rows, and is 1 if they are unknown when tracing.
         scale: factor of the gradients, for loss scaling.
     """
     context = tf.distribute.get_replica_context()
@@ -138,7 +138,8 @@ def gradients_of_replica(
 def refuse_reserved_metrics(terms: Mapping[str, LossTerm], sums: metrics.MetricSums) -> None:
     """Raises ValueError if a metric has the name of another logged value.
 
-    One of the two would be lost. The others are losses, the learning rate, norms and rates.
+    One of the two would be lost. Other logged values are losses, the learning rate, norms and
+    rates.
     """
     both = sums.keys() & {"loss", *(f"{name}_loss" for name in terms)}
     what = "the name of a loss"

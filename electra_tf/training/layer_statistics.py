@@ -15,7 +15,7 @@ def group_norms(squares: tf.Tensor, groups: Sequence[str]) -> tf.Tensor:
     """Returns float32 [n], the norm of each of the n distinct groups, in order of appearance.
 
     Args:
-        squares: [variables], squared norm of each.
+        squares: [variables], squared norm of each variable.
         groups: group of each variable.
     """
     names = list(dict.fromkeys(groups))

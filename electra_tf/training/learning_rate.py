@@ -54,10 +54,10 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     @property
     def peak(self) -> float:
-        """The highest rate that is reached: `learning_rate` only after a short warm-up."""
+        """The highest rate that is reached, well below `learning_rate` if warm-up is long."""
         total = self.num_train_steps
         warmup = max(total * self.warmup_proportion, float(self.warmup_steps))
-        # Where the product of a long warm-up and the decay is highest, or the warm-up ends.
+        # The maximum of warm-up times decay, or the end of the warm-up if that is earlier.
         t = min(warmup, total / (1 + self.power))
         rise = t / warmup if warmup > 0 else 1.0
         return self.learning_rate * (1 - t / total) ** self.power * rise

@@ -109,7 +109,7 @@ def run_loop(
     affect the weights.
 
     Args:
-        segments: segments in order; each is requested when the previous one has ended.
+        segments: segments in order; each is taken when the previous one has ended.
         step: the global step.
         num_train_steps: total number of training steps.
         intervals: intervals of host loop, log, checkpoints and evaluation.
@@ -180,9 +180,9 @@ def training_values(
     """Returns the metrics of the model, losses and norms of the steps, and learning rate."""
     values = metrics.finalize(sums)
     prefix = metrics.STEP_PREFIX
-    of_model = {n: v for n, v in values.items() if not n.startswith(prefix)}
-    of_steps = {n.removeprefix(prefix): v for n, v in values.items() if n.startswith(prefix)}
-    return {**of_model, **of_steps, "learning_rate": last_learning_rate(optimizer)}
+    model_values = {n: v for n, v in values.items() if not n.startswith(prefix)}
+    step_values = {n.removeprefix(prefix): v for n, v in values.items() if n.startswith(prefix)}
+    return {**model_values, **step_values, "learning_rate": last_learning_rate(optimizer)}
 
 
 @contextlib.contextmanager

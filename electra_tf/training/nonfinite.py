@@ -68,15 +68,15 @@ def _if_true(condition: tf.Tensor, function) -> None:
 
 
 def describe_terms(terms: Sequence[str], skipping: bool) -> str:
-    """Returns the names of what is not finite, for an error.
+    """Formats the names of non-finite terms for an error.
 
     Args:
         terms: see `TrainingSteps.non_finite_terms` and `TrainingSteps.non_finite_weights`.
         skipping: whether such updates are skipped, so that these are the last of many.
     """
     names = ", ".join(term.removeprefix(STEP_PREFIX) for term in terms)
-    of_steps = any(term.startswith(STEP_PREFIX) for term in terms)
-    return f"{names} ({MAX_IN_A_ROW} updates in a row)" if skipping and of_steps else names
+    is_step = any(term.startswith(STEP_PREFIX) for term in terms)
+    return f"{names} ({MAX_IN_A_ROW} updates in a row)" if skipping and is_step else names
 
 
 class WeightsCheck:
@@ -98,7 +98,7 @@ class WeightsCheck:
         self._values = [variable.value for variable in (*variables, *floats)]
 
     def failed(self) -> list[str]:
-        """Returns what is not finite, such as "weights of electra/layer_0"."""
+        """Returns the names of what is not finite, such as "weights of electra/layer_0"."""
         # Not compiled: tracing this takes longer than a hundred calls.
         finite = tf.stack([tf.reduce_all(tf.math.is_finite(each)) for each in self._values])
         finite = finite.numpy()

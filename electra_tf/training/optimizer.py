@@ -83,7 +83,7 @@ class ElectraAdam(keras.optimizers.Optimizer):
         trainable_variables: Sequence[keras.Variable],
         learning_rate: tf.Tensor,
     ) -> None:
-        """On one device, updates the variables of a layer at once; Keras updates each.
+        """Updates the variables of a layer at once, on one device; Keras updates one by one.
 
         Layers of the same shape then share one compiled kernel, and graphs are smaller. The
         update is in place.
@@ -113,8 +113,8 @@ class ElectraAdam(keras.optimizers.Optimizer):
         """Returns squared norms of a variable's last update, without decay, and of its weights.
 
         Args:
-            index: of the variable, in the order of `build`.
-            learning_rate: of the last update.
+            index: index of the variable, in the order of `build`.
+            learning_rate: learning rate of the last update.
         """
         variable = self._trainable_variables[index]
         rate = _rate_of(variable.path, learning_rate, self.rate_factors)
@@ -136,9 +136,8 @@ class ElectraLamb(keras.optimizers.Lamb):
 
     As with Keras's `weight_decay`, variable -= lr * weight_decay * variable is applied first
     and is not part of the update that determines the trust ratio. As in You et al.'s programs,
-    biases and the parameters of LayerNorm have no trust ratio, nor have tables of differences
-    (`electra_tf.model.embeddings`): all of these start at or near zero, where the ratio would
-    keep them.
+    biases, LayerNorm parameters and tables of differences (`electra_tf.model.embeddings`) have
+    no trust ratio: they start at or near zero, and the ratio would keep them there.
 
     Args:
         learning_rate: a number or a schedule.

@@ -1,7 +1,7 @@
 """The limit on restarts of a run without progress (`--max_starts_without_progress`).
 
-A cluster manager restarts a run whose workers were preempted or lost. If an error stopped it
-each time before its next checkpoint, that would go on forever.
+A cluster manager restarts a run whose workers were preempted or lost. If an error stops the run
+before its next checkpoint each time, this would go on forever.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _FLAG = "--max_starts_without_progress"
 
 
 def limited_starts(config: DistributionConfig) -> contextlib.AbstractContextManager[None]:
-    """Counts the start of a training, with `max_starts_without_progress`, on the chief.
+    """Counts starts of training on the chief, if `max_starts_without_progress` is set.
 
     Raises:
         UserError: on entering it, the run was started too often without progress.

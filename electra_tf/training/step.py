@@ -47,11 +47,11 @@ class TrainingSteps:
             and the step, and that of dropout also of replicas and parts of a batch.
         clip_norm: gradient clipping by global norm.
         accumulation_steps: micro-batches per update on each replica.
-        max_side_by_side: largest number of parts of a micro-batch that are computed at the same
-            time; see `training.distribution.cores.share_cores`.
+        max_side_by_side: maximum number of parts of a micro-batch to compute in parallel; see
+            `training.distribution.cores.share_cores`.
         jit_compile: compile the replica step with XLA.
-        kernel_capability: compute capability of GPUs that run Triton's kernels where there are
-            some, see `model.gpu.calls.gpu_kernels`; with `jit_compile`. None is without.
+        kernel_capability: compute capability of the GPUs, to use Triton's kernels where there
+            are some (see `model.gpu.calls.gpu_kernels`); needs `jit_compile`. None uses none.
         skip_nonfinite: skip updates that are not finite, and count them, until there are
             `MAX_IN_A_ROW`; otherwise the first one ends `run`.
     """
@@ -150,7 +150,7 @@ class TrainingSteps:
         return sums
 
     def reset(self) -> None:
-        """Forgets the steps so far: their metrics, and how many were skipped in a row."""
+        """Resets the metrics, and the number of steps skipped in a row."""
         self._sums.read_and_reset()
         self._skipped_in_a_row.assign(0)
 
@@ -164,7 +164,7 @@ class TrainingSteps:
         ]
 
     def non_finite_weights(self) -> list[str]:
-        """Returns which weights or moments are not finite; reads all of them."""
+        """Returns the names of non-finite weights and moments; reads all of them."""
         return self._weights_check.failed()
 
     def _run_steps(self, iterator: tf.data.Iterator, num_steps: tf.Tensor) -> None:
@@ -269,7 +269,7 @@ class TrainingSteps:
             sums: sums of the step.
             norm: norm of its scaled gradients.
             scale: scale of its loss.
-            finite: whether it is finite; None without `skip_nonfinite`.
+            finite: whether the step is finite; None without `skip_nonfinite`.
             once: share of this replica in a step.
         """
         counts: tf.Tensor | bool = True
@@ -297,7 +297,7 @@ class TrainingSteps:
 
 
 def _refuse_shared_paths(variables: Sequence[keras.Variable]) -> None:
-    """Raises ValueError if two variables have the same path, by which gradients are known."""
+    """Raises ValueError if two variables have the same path, the key of their gradients."""
     paths = [variable.path for variable in variables]
     shared = sorted({path for path in paths if paths.count(path) > 1})
     if shared:

@@ -1,4 +1,4 @@
-"""Groups of variables by layer, which the log names and the optimizer updates together."""
+"""Groups of variables by layer, for logged values and for joint updates by the optimizer."""
 
 # Prefixes of logged values; the name of a group follows.
 GRADIENT_NORM, UPDATE_RATIO = "gradient_norm/", "update_ratio/"

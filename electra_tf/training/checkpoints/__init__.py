@@ -1,4 +1,4 @@
-"""Checkpoints of a run: saved, restored, found, written whole, and copied to remote folders.
+"""Checkpoints of a run: saves, restores and finds them, and copies them to remote folders.
 
 Imports `electra_tf.training.distribution`, `electra_tf.config` and the layers below.
 """

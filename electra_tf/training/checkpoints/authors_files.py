@@ -1,6 +1,7 @@
-"""Checkpoints of the authors' code in a model folder, recognized by their file names alone.
+"""Recognizes checkpoints of the authors' code in a model folder, by file names alone.
 
-The authors go on from a released checkpoint by putting its files into DATA_DIR/models/NAME.
+With the authors' code, putting the files of a released checkpoint into DATA_DIR/models/NAME
+continues its training.
 """
 
 import os
@@ -14,7 +15,7 @@ _OURS = re.compile(r"ckpt-\d+")
 
 
 def authors_checkpoint(folder: str) -> str | None:
-    """Returns the name of a checkpoint of the authors' code in a folder, whole or not, or None.
+    """Returns the name of an authors' checkpoint in a folder, complete or not, or None.
 
     A name is the first part of its files' names, such as `electra_small` or
     `model.ckpt-1000000`. This project's checkpoints are named `ckpt-STEP`.
@@ -29,7 +30,7 @@ def has_only_authors_checkpoint(folder: str) -> bool:
 
 
 def has_own_checkpoint(folder: str) -> bool:
-    """Whether a folder has a checkpoint of this project, whole or not."""
+    """Whether a folder has a checkpoint of this project, complete or not."""
     return bool(checkpoint_steps(folder))
 
 

@@ -29,8 +29,8 @@ BEST_FOLDER = "best"
 class BestCheckpoint:
     """Tracks the best value of a metric (higher is better), across restarts.
 
-    A value that is not finite is never the best one. A resumed run repeats the evaluations
-    after its step, but keeps the weights of the best one even if that is later.
+    A non-finite value is never the best one. A resumed run repeats the evaluations after its
+    step, but keeps the weights of the best evaluation even if that was later.
 
     Args:
         directory: folder of `best.json` and of the weights.
@@ -72,7 +72,7 @@ class BestCheckpoint:
 
     @property
     def evaluations_since_best(self) -> int:
-        """Number of evaluations after the best one; of all, if none was finite."""
+        """Number of evaluations after the best one; of all evaluations if none was finite."""
         best = -1 if self.step is None else self.step
         return sum(step > best for step in self._evaluations)
 
@@ -85,7 +85,7 @@ class BestCheckpoint:
         """Records the value of the current step, and its weights if it is a new best.
 
         Returns:
-            Whether it is.
+            Whether it is a new best.
         """
         current = int(self._current_step.numpy())
         improved = math.isfinite(value) and value > self.value

@@ -37,7 +37,7 @@ from electra_tf.util.plain_paths import plain_path
 from electra_tf.util.seals import sealed
 
 _MAX_DIFFERENCES_SHOWN = 20
-# Attribute of a checkpoint, and of the names of its tensors.
+# Attribute of a checkpoint, which is part of the names of its tensors.
 _OPTIMIZER = "optimizer"
 
 
@@ -54,10 +54,10 @@ class CheckpointDirectory:
         directory: folder of the checkpoints and their description.
         model: model to save and restore.
         step: int64 variable, the global step.
-        optimizer: built optimizer of the model; None ignores that of a checkpoint.
+        optimizer: built optimizer of the model; None ignores the optimizer in a checkpoint.
         keep_checkpoint_max: number of newest checkpoints to keep; 0 keeps all.
         workers: processes of the run; None for one process.
-        partial: whether the model may be a part of the saved one; the rest is ignored.
+        partial: whether the model may lack variables of the saved one, which are ignored.
 
     Raises:
         UserError: `directory` is a URL.
@@ -115,7 +115,7 @@ class CheckpointDirectory:
         return True
 
     def resume(self) -> bool:
-        """Restores as `restore_latest`, and completes a save that was killed at its end.
+        """Calls `restore_latest`, and finishes a save that was killed at its very end.
 
         Such a save may have left older checkpoints, and TensorFlow's `checkpoint` file may
         still name one of them.
@@ -158,7 +158,7 @@ class CheckpointDirectory:
     def save(self) -> None:
         """Writes a checkpoint of the current step, and waits for it on all workers.
 
-        What `describe_next` has been given is written, too.
+        Also writes the description passed to `describe_next`.
 
         Raises:
             UserError: the disk is full or the folder read-only; the earlier checkpoints are
@@ -194,10 +194,10 @@ class CheckpointDirectory:
     def describe_next(
         self, hyperparameters: Mapping[str, Any], vocab_file: str | os.PathLike
     ) -> None:
-        """Like `write_description`, but the files are written with the next checkpoint.
+        """Like `write_description`, but writes the files with the next checkpoint.
 
-        If a run that resumes with other settings is stopped before that, the files still
-        describe the checkpoint that it has resumed from.
+        Until then, the files of a run that resumes with other settings still describe the
+        checkpoint that it resumed from.
         """
         if self._is_chief:
             self._describe = self._description(hyperparameters, vocab_file)
@@ -205,7 +205,7 @@ class CheckpointDirectory:
     def _description(
         self, hyperparameters: Mapping[str, Any], vocab_file: str | os.PathLike
     ) -> Callable[[], None]:
-        """Returns what writes the files of `write_description`."""
+        """Returns a function that writes the files of `write_description`."""
         tokenizer = TokenizerDescription(
             vocab_sha256=hash_vocabulary(vocab_file) or "",
             **{name: bool(hyperparameters.get(name, True)) for name in TOKENIZER_SETTINGS},

@@ -1,11 +1,11 @@
 """The files of checkpoints: which of them are whole, and which is the newest.
 
 A checkpoint PREFIX has `PREFIX.index`, `PREFIX.data-…` and a manifest with their sizes and
-SHA-256 (see `checkpoint_writing.py`). Those of older versions and of other programs have no
-manifest: every tensor is read and compared with the checksums in the index.
+SHA-256 (see `checkpoint_writing.py`). Checkpoints of older versions and other
+programs have no manifest: every tensor is read and compared with the checksums in the index.
 TensorFlow's `checkpoint` file names the one that was written last, but the files decide.
 
-TensorFlow is imported for checkpoints without a manifest only.
+TensorFlow is imported only for checkpoints without a manifest.
 """
 
 import contextlib
@@ -64,8 +64,9 @@ def checkpoint_steps(folder: str) -> list[int]:
 def newest_whole(folder: str, stem: str | None = CHECKPOINT_NAME) -> str | None:
     """Returns the prefix of the newest whole checkpoint in a folder.
 
-    Every newer one that is not whole is passed over with a warning that names its problem; so
-    is a `checkpoint` file that is missing, damaged, or names another checkpoint.
+    Newer checkpoints that are not whole are skipped, with a warning that names the problem. A
+    `checkpoint` file that is missing, damaged, or names another checkpoint is ignored with a
+    warning, too.
 
     Args:
         folder: a folder of the file system; need not exist.
@@ -118,7 +119,7 @@ def checkpoint_names(folder: str) -> list[str]:
 
 
 def checkpoint_of(file: str) -> str | None:
-    """Returns the name of the checkpoint that a file name is of; None if it is of none."""
+    """Returns the name of the checkpoint that a file belongs to, or None."""
     match = _FILE.fullmatch(file)
     return match["name"] if match else None
 
@@ -265,14 +266,14 @@ def _checkpoints(folder: str) -> list[_Found]:
 
 def _only_stem(folder: str, every: Sequence[_Found], named: str | None) -> str | None:
     stems = {found.stem for found in every}
-    of_named = {found.stem for found in every if found.name == named}
-    if len(stems) > 1 and not of_named:
+    named_stems = {found.stem for found in every if found.name == named}
+    if len(stems) > 1 and not named_stems:
         raise UserError(
             f"The folder {folder} has no `{STATE_FILE}` file that names a checkpoint in it, "
             f"and its checkpoints belong to several runs ({', '.join(sorted(stems))}): pass "
             "the prefix of one, such as FOLDER/model.ckpt-1000000"
         )
-    return next(iter(of_named or stems), None)
+    return next(iter(named_stems or stems), None)
 
 
 def _named_by_state(folder: str) -> tuple[str | None, str | None]:

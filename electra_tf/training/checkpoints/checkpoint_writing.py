@@ -1,8 +1,9 @@
 """Writes checkpoints whole or not at all.
 
 The files of a checkpoint are written into a folder of their own, flushed to the disk and
-recorded in a manifest. Then they are renamed, the index last: without it, there is no
-checkpoint. A program that is killed before leaves the folder, which the next save removes.
+recorded in a manifest. Then they are renamed, the index last: a checkpoint without
+index does not count. A program that is killed before that leaves the folder behind, which the
+next save removes.
 """
 
 import contextlib
@@ -32,7 +33,7 @@ from electra_tf.util.files import (
 def whole_checkpoint(prefix: str) -> Iterator[str]:
     """Yields a temporary prefix to write a checkpoint to, which then becomes `prefix`.
 
-    Replaces a checkpoint of that name. On an error, nothing has the final names.
+    Replaces a checkpoint of that name. After an error, no file has a final name.
     """
     folder, name = os.path.split(prefix)
     make_folders(folder)

@@ -22,8 +22,8 @@ _MARK_BITS = 48
 def lock_model_dir(folder: str, flags: str, workers: Workers) -> Iterator[None]:
     """Locks a model folder against other training programs, by a file next to it.
 
-    The operating system releases the lock when the program ends, however it does; the file
-    remains. Remote folders (`gs://…`) are not locked.
+    The operating system releases the lock however the program ends; the file remains. Remote
+    folders (`gs://…`) are not locked.
 
     Args:
         folder: folder of the model; need not exist.
@@ -78,7 +78,7 @@ def kept_from_training(folder: str, flag: str) -> Iterator[None]:
     path = _lock_file(folder)
     try:
         descriptor = os.open(path, os.O_RDWR)
-    except OSError:  # there is none, or one of another user, whose folder cannot be written
+    except OSError:  # no lock file, or one of another user, whose folder cannot be written
         descriptor = None
     if descriptor is None:
         yield
@@ -97,7 +97,7 @@ def _require_shared(
 
     Args:
         folder, flags, workers: see `lock_model_dir`.
-        descriptor: of the file; None on workers other than the chief.
+        descriptor: descriptor of the file; None on workers other than the chief.
     """
     if workers.count == 1:
         return

@@ -1,8 +1,8 @@
-"""Training in a remote folder: a local folder, copied to the remote file system.
+"""Training in a remote folder, through a local copy of it.
 
 Remote file systems (`gs://…`) have neither locks nor atomic renames of folders. So a run writes
-to a local folder, and what it has finished is copied: the data of a checkpoint, then its index,
-then the file that names it. A run that starts again continues from the remote folder.
+to a local folder, and finished files are copied: the data of a checkpoint, then its index, then
+the file that names it. A restarted run continues from the remote folder.
 """
 
 import contextlib
@@ -59,10 +59,10 @@ def staged_folder(
         print_fn: prints a message.
         trains: whether to lock the folder against other programs on this machine.
         part: name of the part of the folder that is used, if others may train into the rest.
-        written: remote path that no two programs may write to, whatever folder they give;
-            none if empty.
-        is_used: whether the remote file of a relative path is copied here.
-        enters: whether there may be such files in the remote folder of a relative path.
+        written: remote path to lock as well, because programs with other folders may write to
+            it; empty for none.
+        is_used: whether to copy the remote file of a relative path.
+        enters: whether a remote folder, by relative path, may contain such files.
 
     Raises:
         UserError: the remote folder cannot be read or written, or another program on this
@@ -110,7 +110,7 @@ def staged_folder(
 
 @contextlib.contextmanager
 def _finishing(folder: str) -> Iterator[None]:
-    """Lets signals that end a program wait until all has been copied; Ctrl-C does not."""
+    """Defers termination signals, except Ctrl-C, until everything has been copied."""
 
     def wait(number: int, frame: FrameType | None) -> None:
         del frame
@@ -124,7 +124,7 @@ def _finishing(folder: str) -> Iterator[None]:
 
 
 def _set_aside(local: pathlib.Path) -> None:
-    """Renames a folder that a killed run has left, if there is one."""
+    """Renames a folder that a killed run left behind, if any."""
     if not local.is_dir():
         return
     number = 1
@@ -139,7 +139,7 @@ def _left_folders(local: pathlib.Path) -> list[str]:
 
 
 def _remove_copied(left: pathlib.Path, local: pathlib.Path) -> bool:
-    """Removes what a killed run has left if `local` has all of it; returns whether it has."""
+    """Removes a killed run's folder if `local` has all its files; returns whether it has."""
     for path in left.rglob("*"):
         name = path.relative_to(left)
         if path.is_dir() or _is_temporary(name):
@@ -175,7 +175,7 @@ class Mirror:
         self._copied: dict[str, tuple[int, int]] = {}
 
     def download(self) -> None:
-        """Copies the remote folder to the local one, which is empty; raises OSError."""
+        """Copies the remote folder to the empty local one; raises OSError."""
         self.local.mkdir(parents=True, exist_ok=True)
         if not self._remote.is_dir():
             return
@@ -196,12 +196,12 @@ class Mirror:
         self._remote.check_writable()
 
     def upload(self) -> None:
-        """Copies what has changed, checkpoints last, and removes what is no longer there.
+        """Copies changed files, checkpoints last, and removes those that are gone here.
 
         Raises:
-            OSError: a file cannot be written. Checkpoints that were copied before are whole.
+            OSError: a file cannot be written. Checkpoints that were copied before stay intact.
         """
-        # Read before the files are listed: what it names is among them.
+        # Read before the files are listed, which then include the checkpoint it names.
         states = {
             name: (version, self.local.joinpath(name).read_bytes())
             for name, version in self._versions().items()
@@ -280,11 +280,11 @@ def _copy_until(mirror: Mirror, ended: threading.Event, flag: str) -> None:
 
 
 def _copy_the_rest(mirror: Mirror, flag: str) -> None:
-    """Copies what has not been copied, and removes the local folder.
+    """Copies the remaining files, and removes the local folder.
 
     Raises:
         UserError: the remote folder cannot be written.
-        KeyboardInterrupt: after telling where the files are.
+        KeyboardInterrupt: after printing where the files are.
     """
     for attempt in range(_FINAL_ATTEMPTS):
         try:

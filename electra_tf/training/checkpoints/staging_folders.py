@@ -1,6 +1,6 @@
-"""Folders of this machine for copies of remote ones, which have no locks, and locks instead.
+"""Local folders for copies of remote ones, and the locks that remote file systems lack.
 
-All are in one folder for temporary files (TMPDIR) that belongs to this user alone.
+All are in one folder for temporary files (TMPDIR), which belongs to this user alone.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from electra_tf.util.errors import UserError, reason_of
 
 @contextlib.contextmanager
 def own_folder(folder: str, flag: str, part: str = "") -> Iterator[pathlib.Path]:
-    """Yields the local path for a remote folder, locked; it is the same each time.
+    """Yields the local path for a remote folder, locked; the path is the same each time.
 
     Args:
         folder: the remote folder.
@@ -49,7 +49,7 @@ def new_folder(folder: str) -> Iterator[pathlib.Path]:
 def lock_remote_folder(folder: str, flag: str) -> Iterator[None]:
     """Locks a remote folder against other programs on this machine.
 
-    Unlike `own_folder`, it does not keep them from that folder's local path.
+    Unlike `own_folder`, this does not lock the local path for that folder.
 
     Raises:
         UserError: another program has it, or TMPDIR cannot be used.
@@ -92,9 +92,9 @@ def _usable_base() -> Iterator[pathlib.Path]:
 
 
 def _make_private(folder: pathlib.Path) -> None:
-    """Makes a folder that other users can neither read nor have made.
+    """Makes a folder that only this user can read, and refuses one that another user made.
 
-    Its name is known to all users of the machine, who may write to the folder above.
+    All users of the machine may know its name, and may write to the folder above.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.lstat()

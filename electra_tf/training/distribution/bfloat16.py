@@ -6,13 +6,13 @@ import tensorflow as tf
 
 from electra_tf.util.console import warn_once
 
-# Names of Linux: those of x86-64 are in the lines "flags", that of ARM in "Features".
+# Linux's names of the instructions: x86-64 lists them as "flags", ARM as "Features".
 _INSTRUCTIONS = frozenset({"amx_bf16", "avx512_bf16", "bf16"})
 _CPU_INFO = pathlib.Path("/proc/cpuinfo")
 
 
 def warn_of_emulated_bfloat16(precision: str) -> None:
-    """Warns of bfloat16 on a CPU without instructions for it, if no other device is there.
+    """Warns of bfloat16 on a CPU without instructions for it, if there is no other device.
 
     Args:
         precision: Keras dtype policy of the run.
@@ -27,7 +27,7 @@ def warn_of_emulated_bfloat16(precision: str) -> None:
 
 
 def _is_emulated(cpu_info: pathlib.Path) -> bool:
-    """Whether Linux lists the processor's instructions, and none for bfloat16."""
+    """Whether Linux lists the processor's instructions, but none for bfloat16."""
     if not cpu_info.exists():  # on other systems
         return False
     instructions: set[str] = set()

@@ -99,7 +99,7 @@ def _task_index(task: Any, jobs: Mapping[str, Sequence[str]]) -> int:
     )
     if not isinstance(kind, str) or kind not in jobs:
         raise wrong
-    if isinstance(index, str) and index.strip().isdecimal():  # of a variable of the environment
+    if isinstance(index, str) and index.strip().isdecimal():  # from a shell variable
         index = int(index)
     if type(index) is not int or not 0 <= index < len(jobs[kind]):
         raise wrong

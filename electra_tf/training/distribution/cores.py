@@ -1,4 +1,4 @@
-"""How a process uses the cores of a CPU: parts of a batch, and operations, side by side."""
+"""Use of CPU cores: computes parts of a batch, and operations, in parallel."""
 
 import os
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _MAX_PARTS = 8
 _MAX_PART_TOKENS, _LONG_PART_TOKENS = 2048, 1024
 # Parts of a training batch that are computed at once; more have not been measured.
 _TRAINING_PARTS = 2
-# Largest hidden size of models that are trained so. ELECTRA-base is not faster with small
+# Largest hidden size of models that are trained in parts. ELECTRA-base is not faster with small
 # batches, and the gradients of each part take memory.
 _MAX_HIDDEN_SIZE = 512
 # Threads per operation, if this module has set them in this process.
@@ -30,26 +30,26 @@ _own_limits: set[int] = set()
 
 
 def runs_on_one_cpu(strategy: tf.distribute.Strategy) -> bool:
-    """Whether there is one replica and no other device than CPUs."""
+    """Whether there is one replica, and no device other than CPUs."""
     devices = {device.device_type for device in tf.config.list_logical_devices()}
     return strategy.num_replicas_in_sync == 1 and devices == {"CPU"}
 
 
 def cores_of(strategy: tf.distribute.Strategy) -> int:
-    """Returns how many parts of a batch to compute side by side; 1 unless on one CPU.
+    """Returns the number of parts of a batch to compute in parallel; 1 unless on one CPU.
 
-    These are the cores of this process, unless TF_NUM_INTEROP_THREADS says otherwise; at most
+    It is the number of cores of this process, or TF_NUM_INTEROP_THREADS if set; at most
     `_MAX_PARTS`.
     """
     return min(_num_cores(), _MAX_PARTS) if runs_on_one_cpu(strategy) else 1
 
 
 def parts_of(num_cores: int, num_tokens: int) -> int:
-    """Returns into how many parts, at most, inference divides a batch.
+    """Returns the maximum number of parts that inference divides a batch into.
 
     Args:
-        num_cores: as of `cores_of`; with 1, the batch stays whole.
-        num_tokens: of the batch, with padding.
+        num_cores: result of `cores_of`; with 1, the batch stays whole.
+        num_tokens: number of tokens of the batch, including padding.
     """
     if num_cores == 1 or num_tokens <= num_cores * _MAX_PART_TOKENS:
         return num_cores
@@ -57,18 +57,18 @@ def parts_of(num_cores: int, num_tokens: int) -> int:
 
 
 def share_cores(config: DistributionConfig, hidden_size: int, rows: Sequence[int] = ()) -> int:
-    """Gives each of the parts of a batch its share of the cores, if that is faster.
+    """Divides the cores among parts of a batch, if that is faster.
 
     The operations of a small model are short, and one after another leaves cores idle. Call it
     before TensorFlow is initialized: the threads are those of the process.
 
     Args:
-        config: of the run.
-        hidden_size: of its largest encoder.
-        rows: of its batches on a device, which the parts must divide.
+        config: configuration of the run.
+        hidden_size: hidden size of its largest encoder.
+        rows: batch sizes on a device, which the number of parts must divide.
 
     Returns:
-        How many parts of a batch to compute side by side; 1 if it changes nothing.
+        The number of parts of a batch to compute in parallel; 1 if nothing has changed.
     """
     is_plain = config.strategy == ONE_DEVICE and not config.jit_compile
     is_small = hidden_size <= _MAX_HIDDEN_SIZE
@@ -81,15 +81,15 @@ def share_cores(config: DistributionConfig, hidden_size: int, rows: Sequence[int
 def limit_operation_threads(operations: int = 4) -> bool:
     """Limits operations to a share of the cores, at least one, so that several run at once.
 
-    For processes that compute parts of rows, or answer requests, side by side. Call it before
+    For processes that compute parts of a batch, or answer requests, in parallel. Call it before
     TensorFlow is initialized.
 
     Args:
-        operations: how many of them share the cores.
+        operations: number of operations that share the cores.
 
     Returns:
-        Whether it is done: not where there is a GPU, or the environment or the caller has
-        set threads.
+        Whether threads are limited: not if there is a GPU, or if the environment or the caller
+        has set the number of threads.
     """
     threading = tf.config.threading
     has_gpu = bool(tf.config.list_physical_devices("GPU"))

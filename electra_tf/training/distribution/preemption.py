@@ -14,7 +14,7 @@ from electra_tf.util.signals import TERMINATIONS, discard_closed_terminal, handl
 class Preemption:
     """Handles termination signals, so that all workers of a run stop together.
 
-    SIGHUP, of a terminal that is closed, has no effect under `nohup`, which ignores it.
+    SIGHUP, sent when a terminal closes, has no effect under `nohup`, which ignores it.
 
     Args:
         workers: the workers of the run.

@@ -2,8 +2,8 @@
 
 TensorFlow itself waits silently in native code, for up to an hour. So every worker first
 reports to the chief, at the address where the chief will serve TensorFlow, with its index and
-settings. Once the chief has heard from all of them and their settings agree, all continue; if
-they do not agree, all stop with the same message, those that start a little later too.
+settings. Once all have reported and their settings agree, all continue; if settings differ, all
+stop with the same message, including workers that start a little later.
 """
 
 import contextlib
@@ -74,7 +74,7 @@ class Deadline:
         return max(0.0, self._start + self._timeout - time.monotonic())
 
     def check(self, missing: str) -> None:
-        """Raises WorkerLostError if the time is over; prints what is missing otherwise."""
+        """Raises WorkerLostError after the deadline; otherwise prints what is missing."""
         now = time.monotonic()
         if now - self._start > self._timeout:
             raise WorkerLostError(
@@ -123,7 +123,7 @@ def _gather(server: socket.socket, ours: Report, deadline: Deadline) -> None:
                     connection.close()  # not a worker: perhaps a health check
                     continue
                 taken = {i for i, c in present.items() if not _has_closed(c)}
-                present[-1] = connection  # it is told of a problem, too
+                present[-1] = connection  # it gets a refusal, too
                 check_report(theirs, ours, taken)
                 present[theirs.index] = present.pop(-1)
         except UserError as error:
@@ -137,7 +137,7 @@ def _gather(server: socket.socket, ours: Report, deadline: Deadline) -> None:
 
 
 def _refuse(server: socket.socket, refusal: str, missing: set[int], seconds: float) -> None:
-    """Answers the workers that report later, until none is missing or the time is over."""
+    """Refuses workers that report later, until none is missing or the time is over."""
     until = time.monotonic() + seconds
     while missing and (left := until - time.monotonic()) > 0:
         server.settimeout(left)
@@ -153,7 +153,7 @@ def _refuse(server: socket.socket, refusal: str, missing: set[int], seconds: flo
 
 def _send_all(connections: Mapping[int, socket.socket], line: str) -> None:
     for connection in connections.values():
-        with contextlib.suppress(OSError):  # a worker that has gone is missed by TensorFlow
+        with contextlib.suppress(OSError):  # TensorFlow will report a lost worker
             connection.sendall(line.encode())
 
 
@@ -217,7 +217,8 @@ def _report(ours: Report, deadline: Deadline) -> None:
                 return
             problem = ""
         except OSError as error:
-            # Of a name, which may also be known later; else, the chief has not started yet.
+            # A name may become resolvable later; for other errors, the chief has not started
+            # yet.
             problem = f": {error.strerror}" if isinstance(error, socket.gaierror) else ""
         time.sleep(_SECONDS_BETWEEN_TRIES)
 

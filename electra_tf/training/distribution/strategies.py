@@ -30,11 +30,11 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.tensorflow_import import suppress_native_stderr
 from electra_tf.util.untuned_datasets import untuned, untuned_devices
 
-# Settings that need not be the same for all workers; addresses are compared by themselves.
+# Settings that may differ between workers; addresses are compared separately.
 _SETTINGS_OF_ONE_WORKER = ("task_index", "workers", "worker_timeout", "device", "num_gpus")
 # Timeout for a worker that hangs: longer than any compilation or evaluation.
 _COLLECTIVE_TIMEOUT_SECONDS = 3600
-# How long a TPU that is there may take to accept a connection.
+# How long a running TPU may take to accept a connection.
 _TPU_ANSWER_SECONDS = 60
 # Exists if the driver of an NVIDIA GPU is loaded.
 _NVIDIA_DEVICE = pathlib.Path("/dev/nvidia0")
@@ -53,7 +53,7 @@ def create_strategy(
 
     Raises:
         UserError: a requested device is missing, or the workers are not specified.
-        ValueError: none is made for the name of the strategy.
+        ValueError: the name of the strategy is unknown.
     """
     if config.strategy == MULTI_WORKER:
         return _multi_worker(config, environment)
@@ -245,7 +245,7 @@ def _tpu(config: DistributionConfig) -> tf.distribute.Strategy:
             **({"job_name": config.tpu_job_name} if config.tpu_job_name else {}),
         )
         if config.tpu_name:
-            # TensorFlow waits without a word for a TPU that does not answer.
+            # TensorFlow waits silently for a TPU that does not answer.
             print(f"Connecting to the TPU at {where} …", file=sys.stderr, flush=True)
             _require_listening(resolver.master())
             tf.config.experimental_connect_to_cluster(resolver)

@@ -1,4 +1,4 @@
-"""What the workers report to the chief at start-up, and the check that it agrees."""
+"""Reports of the workers to the chief at start-up, and their comparison."""
 
 import json
 import socket
@@ -14,7 +14,7 @@ _MAX_DIFFERENCES_SHOWN = 10
 
 
 class Report(NamedTuple):
-    """What a worker reports; `process` tells two with the same index apart."""
+    """Report of a worker; `process` distinguishes two workers with the same index."""
 
     index: int
     workers: list[str]

@@ -141,7 +141,7 @@ class Workers:
             ) from error
 
     def _where_to_look(self, message: str) -> str:
-        """Returns whose output has the cause of an error about lost workers."""
+        """Returns which workers' output shows the cause of an error about lost workers."""
         lost = sorted({int(each) for each in _PEER.findall(message)} - {self.index})
         named = [
             f"worker {i} ({self._addresses[i]}{', the chief' if i == 0 else ''})"

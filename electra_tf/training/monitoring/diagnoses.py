@@ -1,6 +1,7 @@
 """The diagnoses: each judges the log records of a run after its warm-up.
 
-A diagnosis needs the last few records to agree, and names the step since which they have.
+A diagnosis is made if the last few records agree; it names the first step of the records that
+do.
 """
 
 import dataclasses
@@ -15,8 +16,8 @@ from electra_tf.training.variable_groups import GRADIENT_NORM, UPDATE_RATIO
 
 # Number of consecutive training records that must agree on a diagnosis.
 RECORDS = 3
-# Shares of a run before which generator, discriminator recall and AUC are not judged: early in
-# a healthy run, they look like failures.
+# Fractions of a run before which generator, discriminator recall and AUC are not judged, since
+# they look like failures early in a healthy run.
 _GENERATOR_FROM, _RECALL_FROM, _AUC_FROM = 0.25, 0.25, 0.5
 # A low AUC is judged later still: some discriminators learn suddenly, late.
 _LOW_AUC_FROM = 0.75
@@ -84,7 +85,7 @@ class Diagnosis:
 
     Attributes:
         name: short name of the diagnosis.
-        since: first step of the records that say so; 0 if it was so from the start.
+        since: first step of the records that show it; 0 if all do.
         finding: what is wrong, with the numbers.
         flags: the two flags to try first.
     """
@@ -166,7 +167,7 @@ def unigram_generator(
 
 
 def always_original(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diagnosis | None:
-    """The discriminator says "original" of every token."""
+    """The discriminator predicts "original" for every token."""
 
     def nothing_found(record: Mapping[str, Any]) -> bool:
         floor = _ENTROPY_FACTOR * entropy(record["replaced_share"])
@@ -188,7 +189,7 @@ def always_original(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Di
 
 
 def auc_at_chance(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diagnosis | None:
-    """The discriminator does not tell replaced tokens from original ones."""
+    """The discriminator does not distinguish replaced tokens from original ones."""
     late = _from(records, _AUC_FROM, facts)
     streak = _streak(late, lambda r: r["disc_auc"] < _MIN_AUC, ("disc_auc",))
     if streak is None:
@@ -268,7 +269,7 @@ def exploding_gradient(
 
 
 def large_updates(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diagnosis | None:
-    """Updates are large for the weights."""
+    """Updates are large relative to the weights."""
 
     def is_large(record: Mapping[str, Any]) -> bool:
         largest = _largest(record, UPDATE_RATIO)
@@ -313,7 +314,7 @@ def small_updates(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diag
 
 
 def _flags(usual: tuple[str, str], **weights: float) -> tuple[str, str]:
-    """Returns the flags to try first: that of a loss whose weight is 0, else the usual ones."""
+    """Returns the flags to try first: those of losses with weight 0, or else the usual ones."""
     unweighted = [f"--{name}" for name, weight in weights.items() if not weight]
     first, second = [*unweighted, *usual][:2]
     return first, second
@@ -342,7 +343,7 @@ def _streak(
     *,
     shortest: int = RECORDS,
 ) -> list[Mapping[str, Any]] | None:
-    """Returns the last records that are wrong without a break; None if they are few."""
+    """Returns the unbroken streak of wrong records at the end; None if it is too short."""
     streak: list[Mapping[str, Any]] = []
     for record in reversed(records):
         if not all(is_number(record.get(name)) for name in names) or not is_wrong(record):

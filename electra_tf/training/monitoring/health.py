@@ -41,9 +41,10 @@ def facts_of(
     """Returns the facts of a run, given its hyperparameters.
 
     Args:
-        hyperparameters: of `PretrainingConfig` or `FinetuningConfig`, or its `config.json`.
+        hyperparameters: fields of `PretrainingConfig` or `FinetuningConfig`, or the run's
+            `config.json`.
         unigram_accuracy, unknown_share: see `RunFacts`; None if unknown.
-        num_train_steps: of fine-tuning, whose hyperparameters are epochs.
+        num_train_steps: number of steps of a fine-tuning run, which only configures epochs.
     """
     steps = num_train_steps or int(hyperparameters.get("num_train_steps") or 0)
     if is_finetuned(hyperparameters):
@@ -83,7 +84,7 @@ def _lowest_masking_rate(hyperparameters: Mapping[str, Any]) -> float | None:
 
 
 def diagnose(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> list[Diagnosis]:
-    """Returns what is wrong with a run, given the records of its log so far."""
+    """Returns the diagnoses of a run, given the records of its log so far."""
     training = _after_warmup(records, facts)
     found = [
         diagnosis(training, facts)
@@ -132,7 +133,7 @@ class HealthWatch:
         self._since: dict[str, int] = {}
 
     def add(self, record: Mapping[str, Any]) -> list[str]:
-        """Takes a record of the log; returns lines about what is newly wrong."""
+        """Adds a log record; returns a line for each new diagnosis."""
         self._keep(record)
         found = self._diagnose()
         new = [each for each in found if each.name not in self._since]
@@ -140,7 +141,7 @@ class HealthWatch:
         return [f"Health: {each.line()}" for each in new]
 
     def summary(self) -> list[str]:
-        """Returns a line for everything that is wrong at the end."""
+        """Returns a line for each diagnosis at the end."""
         return [f"Health:      {each.line()}" for each in self._diagnose()]
 
     def _keep(self, record: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Trackers of experiments: Weights & Biases and MLflow get what the log gets."""
+"""Experiment trackers: copies the log to Weights & Biases and MLflow."""
 
 import collections
 import contextlib
@@ -15,13 +15,13 @@ from electra_tf.util.errors import PreemptedError, UserError
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import read_json, read_object, to_json, write_atomically
 
-# Ids of the runs by tracker, with which a resumed run goes on, the projects they are in, the
-# name of the folder, which a copy of it does not have, and a digest of the settings.
+# File with the run id and project of each tracker, for a resumed run; the name of the folder,
+# to recognize copies of it; and a digest of the settings.
 IDS_FILE = "trackers.json"
 PROJECTS, FOLDER, SETTINGS = "projects", "folder", "settings"
-# Number of last values that MLflow must confirm at the end.
+# Number of last logging operations that MLflow must confirm at the end.
 _MAX_PENDING = 1000
-# In names of MLflow, which allows few others.
+# Characters that MLflow does not allow in names.
 _NOT_IN_MLFLOW = re.compile(r"[^\w.:\- ]")
 
 
@@ -29,7 +29,7 @@ class Tracker(Protocol):
     """A run of a tracker.
 
     Attributes:
-        name: of its package and its flag.
+        name: name of its package and of its flag.
     """
 
     name: str
@@ -38,14 +38,14 @@ class Tracker(Protocol):
         """Logs finite values of a step."""
 
     def close(self, error: BaseException | None = None) -> None:
-        """Ends the run, with what ended it before its last step."""
+        """Ends the run, with the error that ended it early, if any."""
 
 
 def check_trackers(projects: Mapping[str, str]) -> None:
     """Checks that the packages of the trackers in use are installed.
 
     Args:
-        projects: project by tracker, of `TrackerFields.trackers`.
+        projects: project by tracker; see `TrackerFields.trackers`.
 
     Raises:
         UserError: one is not; the message names the extra.
@@ -63,10 +63,10 @@ def open_trackers(
 ) -> list[Tracker]:
     """Starts runs, or continues those of a resumed run; without trackers it does nothing.
 
-    A run that starts anew with other settings, since there was no checkpoint, gets new ones.
+    If a run starts over with other settings, because it had no checkpoint, it gets new ones.
 
     Args:
-        projects: project of Weights & Biases and experiment of MLflow, of those in use, of
+        projects: project of Weights & Biases and experiment of MLflow, if in use; see
             `TrackerFields.trackers`.
         model_dir: folder of the run.
         settings: hyperparameters, logged as the parameters of the runs.
@@ -109,7 +109,7 @@ def _check_project(path: str, name: str, recorded: str | None, given: str) -> No
 
 
 def _warn_of_copy(path: str, name: str, recorded: str | None, folder: str) -> None:
-    """Warns that a folder of another name than recorded continues the run of that folder."""
+    """Warns if a folder, perhaps a copy, continues the run recorded for another folder."""
     if recorded not in (None, folder):
         warn_once(
             f"--{name}: {folder} continues the run of {recorded}, which {path} names. If it is "
@@ -118,7 +118,7 @@ def _warn_of_copy(path: str, name: str, recorded: str | None, folder: str) -> No
 
 
 def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns settings as text, numbers and truth values; None is left out."""
+    """Returns settings as strings, numbers and booleans, without those that are None."""
     return {
         name: value if isinstance(value, str | int | float) else json.dumps(value)
         for name, value in settings.items()
@@ -131,9 +131,9 @@ class WandbTracker:
 
     Args:
         project: project of the run.
-        model_dir: folder of the run, whose name it gets.
+        model_dir: folder of the run, which is named after it.
         settings: hyperparameters.
-        run_id: of an earlier start; None starts a new run.
+        run_id: id from an earlier start; None starts a new run.
     """
 
     name = WANDB
@@ -157,7 +157,7 @@ class WandbTracker:
         self._run.log(dict(values), step=step)
 
     def close(self, error: BaseException | None = None) -> None:
-        """Ends the run; it has failed if an error ended it."""
+        """Ends the run, as failed if there was an error."""
         self._run.finish(exit_code=0 if error is None else 1)
 
 
@@ -166,7 +166,7 @@ class MlflowTracker:
 
     Args:
         experiment: experiment of the run.
-        model_dir, settings, run_id: as of `WandbTracker`.
+        model_dir, settings, run_id: see `WandbTracker`.
     """
 
     name = MLFLOW
@@ -190,7 +190,7 @@ class MlflowTracker:
         else:
             self._client.update_run(run_id, status="RUNNING")
         self.run_id: str = run_id
-        # The last values: MLflow raises errors only when they are waited for.
+        # Last logging operations: MLflow raises their errors only when they are awaited.
         self._pending: collections.deque[Any] = collections.deque(maxlen=_MAX_PENDING)
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
@@ -214,25 +214,25 @@ class MlflowTracker:
         self._client.set_terminated(self.run_id, status=status)
 
 
-# The class of each tracker: (project, model_dir, settings, run_id) starts a run, or goes on.
+# Tracker classes: (project, model_dir, settings, run_id) starts or continues a run.
 TRACKERS = {WANDB: WandbTracker, MLFLOW: MlflowTracker}
 
 
 def log_to(trackers: list[Tracker], step: int, values: Mapping[str, float]) -> None:
-    """Logs values; a tracker that fails is warned of once, and the training goes on."""
+    """Logs values; warns once of a tracker that fails, and training continues."""
     for tracker in trackers:
         try:
             tracker.log(step, values)
-        except Exception as error:  # of its server or network, whatever they raise
+        except Exception as error:  # any error of its server or network
             warn_once(f"--{tracker.name}: some values are not logged: {error}")
 
 
 def close_trackers(trackers: list[Tracker], error: BaseException | None = None) -> None:
-    """Ends the runs; a tracker that fails is warned of, and the others are closed.
+    """Ends the runs; warns of a tracker that fails, and closes the others.
 
     Args:
         trackers: trackers of the run.
-        error: what ended the run before its last step; None if it is done.
+        error: error that ended the run early; None if it finished.
     """
     for tracker in trackers:
         try:
@@ -243,10 +243,10 @@ def close_trackers(trackers: list[Tracker], error: BaseException | None = None) 
 
 @contextlib.contextmanager
 def _naming_flag(name: str, resumed_by: str | None) -> Iterator[None]:
-    """Turns errors of a package into one line, before the training.
+    """Turns errors of a package into a UserError, before training.
 
     Args:
-        name: of the package and its flag.
+        name: name of the package and of its flag.
         resumed_by: file that has the id of the run to continue; None for a new run.
     """
     try:
