@@ -97,7 +97,7 @@ def _task_servable(
     if run.authors_tagging_truncation and task.kind is TAGGING:
         warn_once(
             f"{model_dir} was fine-tuned with --authors_tagging_truncation, which "
-            "exports do not have: they tag all words that fit, more than the run has scored"
+            "exports ignore: they tag all words that fit, more than the run has scored"
         )
     return pkgutil.resolve_name(task.kind.servable)(model, task, length)
 

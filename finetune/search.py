@@ -114,7 +114,7 @@ def search(
     with lock_model_dir(_models_dir(base), "--model_dir", context.workers):
         numbers, others = _folder_numbers(combinations, _models_dir(base))
         for number, values in others.items():
-            print_fn(f"Not ranked, of an earlier search: {_flags(values)} (run_{number})")
+            print_fn(f"Not ranked, from an earlier search: {_flags(values)} (run_{number})")
         pairs = zip(combinations, numbers, strict=True)
         configs = [_config(given, base, values, number) for values, number in pairs]
         study.optimize(objective, n_trials=len(configs))

@@ -93,8 +93,8 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
         check_not_input(json, "--json", {k: v for k, v in vocabularies.items() if v})
     if given.get("model_name") and not recipes and not set(given) - set(_PLACE):
         warn_once(
-            f"--model_name={given['model_name']} alone counts no run: pass --recipe, or "
-            "settings such as --model_size"
+            f"--model_name={given['model_name']} does not describe a run to count: pass "
+            "--recipe, or settings such as --model_size"
         )
     with _local_place(place) as place:
         runs = [_count_recipe(path, name, place) for path, name in _named(recipes)]

@@ -186,12 +186,12 @@ class PretrainingFields(TrackerFields, NonfiniteFields, DistributionConfig):
     do_lower_case: bool = hyperparameter(
         True,
         "Whether the records are lowercased. If unset, taken from the tokenizer description "
-        "beside the vocabulary, else from the records, if these say so.",
+        "beside the vocabulary, or else from the records, if they record it.",
     )
     strip_accents: bool = hyperparameter(
         True,
         "Whether accents were stripped from the records. If unset, taken from the tokenizer "
-        "description beside the vocabulary, else from the records, if these say so.",
+        "description beside the vocabulary, or else from the records, if they record it.",
     )
 
     generator_type: str | None = hyperparameter(

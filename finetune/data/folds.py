@@ -217,7 +217,7 @@ def _stratified_groups(
         candidates = waiting[:_CANDIDATES]
         sums = held_out + counts[candidates]
         distances = np.square(sums / totals - fraction).sum(axis=1)
-        distances[(sums >= totals).any(axis=1)] = np.inf  # for good: sums only grow
+        distances[(sums >= totals).any(axis=1)] = np.inf  # for all rounds: sums only grow
         nearest = distances.argmin()
         if np.isfinite(distances[nearest]):
             # Stop if that would overshoot by at least as much as is missing now.

@@ -95,7 +95,7 @@ def describe_contradictions(
         "different label"
     )
     if count > _WARNED_SHARE * len(rows):
-        warn_once(f"{line}; they are the same up to --max_seq_length, so no model can be right")
+        warn_once(f"{line}; they are equal up to --max_seq_length, so no model can be right")
     else:
         print_fn(line)
 

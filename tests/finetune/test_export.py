@@ -433,7 +433,7 @@ def test_the_authors_truncation_of_tagging_is_not_exported(tmp_path, capsys):
         tmp_path, {"words": TASKS["words"]}, authors_tagging_truncation=True
     )
     load_servable(ExportConfig(model_dir=folder, export_dir=tmp_path / "x"), LOADERS, discard)
-    assert "--authors_tagging_truncation, which exports do not have" in capsys.readouterr().err
+    assert "--authors_tagging_truncation, which exports ignore" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_combinations_keep_their_folders_in_another_search(given, runs, tmp_path
     grid = {"learning_rate": [2e-4, 3e-4, 1e-4], "max_seq_length": [8, 12]}
     search(given, grid, lines.append)
     left = (
-        "Not ranked, of an earlier search: --learning_rate=0.0001 --max_seq_length=16 (run_2)"
+        "Not ranked, from an earlier search: --learning_rate=0.0001 --max_seq_length=16 (run_2)"
     )
     assert left in lines
     content = json.loads((tmp_path / "results/cola_search.json").read_text())

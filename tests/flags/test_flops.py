@@ -174,7 +174,7 @@ def test_a_vocabulary_is_not_replaced_by_numbers(tmp_path):
 def test_a_name_alone_counts_nothing(capsys):
     warn_once.cache_clear()
     assert parse("--model_name=m").runs == ()
-    assert "--model_name=m alone counts no run: pass --recipe" in capsys.readouterr().err
+    assert "--model_name=m does not describe a run to count: pass" in capsys.readouterr().err
 
 
 def test_the_program(tmp_path):

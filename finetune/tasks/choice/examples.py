@@ -16,7 +16,7 @@ from finetune.data.features import (
 from finetune.tasks.text.examples import InputExample, text_rows
 
 _NO_TOKENS = np.zeros(0, np.int32)
-SAME_TOKENS = "example with choices of the same tokens, which no model can tell apart"
+SAME_TOKENS = "example whose choices have the same tokens, so no model can distinguish them"
 
 
 @dataclasses.dataclass(frozen=True)

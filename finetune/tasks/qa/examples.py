@@ -14,8 +14,8 @@ from finetune.data.raw_examples import valid_text
 SEPARATORS = " \t\r\n\u202f"
 _WORD = re.compile(f"[^{SEPARATORS}]+")
 NOT_FOUND = "answer not found in the context"
-OTHER_FORM = f"{NOT_FOUND}, which has it in another Unicode form: convert both to NFC"
-MISPLACED = "answer_start at which the context has another text: another place is learned"
+OTHER_FORM = f"{NOT_FOUND}, except in another Unicode form: convert both to NFC"
+MISPLACED = "answer_start that does not match the context: another occurrence is learned"
 # Encodings in whose units a file may count offsets, and the number of bytes of a unit.
 _UNITS = (("utf-16-le", 2), ("utf-8", 1))
 NO_ANSWER = "no answer given, in a task where every question has one"

@@ -14,7 +14,7 @@ from finetune.tasks.qa.examples import Context, QAExample
 
 # The windows of an example have consecutive ids; the ids of two examples are this far apart.
 EIDS_PER_EXAMPLE = 1000
-PART_OF_WORD = "answer that is a part of a word, and is learned as the whole word"
+PART_OF_WORD = "answer that is part of a word: the whole word is learned"
 # Tie-breaker besides the distance to the nearer edge: prefers windows of full length.
 LENGTH_WEIGHT = 0.01
 

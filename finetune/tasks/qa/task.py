@@ -313,5 +313,5 @@ def _existing(stem: str, suffixes: Sequence[str]) -> str:
     paths = [stem + suffix for suffix in suffixes]
     first, *others = [path for path in paths if os.path.exists(path)] or paths[:1]
     for other in others:
-        warn_once(f"{other} is not read, since {first} is there")
+        warn_once(f"{other} is not read, because {first} exists")
     return first

@@ -13,7 +13,7 @@ from finetune.tasks.tagging.examples import TaggingExample
 
 CUT_WORDS = "sentence with words beyond max_seq_length"
 NO_PIECES = "word without visible characters, read as [UNK]"
-HAS_SPACE = "word with white space, at which exported models divide it"
+HAS_SPACE = "word that contains whitespace, where exported models split it"
 
 
 def tagging_rows(

@@ -150,9 +150,9 @@ class RegressionServable(TextServable):
         if high - low < _LEAST_STEPS * step:
             warn_once(
                 f"{task.name}: the labels are from {low:.15g} to {high:.15g}, but exports "
-                f"answer in float32, which rounds such numbers to multiples of {step:.3g}: to "
-                "have exact answers, train on labels from which a number near them is "
-                "subtracted"
+                f"answer in float32, which rounds such numbers to multiples of {step:.3g}: for "
+                "exact answers, subtract a constant from the labels, so that they are near 0, "
+                "and train again"
             )
 
     def predict(self, inputs: EncoderInputs) -> ServedOutputs:

@@ -13,7 +13,7 @@ from finetune.tasks.text.examples import InputExample, Label, LabelParser
 
 MALFORMED = "row with a wrong number of columns, left out"
 EMPTY_TEXT = "empty text"
-LABELS_UNREAD = "file to predict with labels, read in the format of dev"
+LABELS_UNREAD = "labeled file to predict, read in the format of dev"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -156,7 +156,7 @@ def test_a_compressed_file_beside_its_uncompressed_one_is_warned_of(
     task = make_qa_task(make_config(raw_data_dir=str(tmp_path / "raw")), "newsqa", tokenizer)
     assert task.split_files("train") == [str(folder / "train.jsonl")]
     warned = capsys.readouterr().err
-    assert f"{folder}/train.jsonl.gz is not read, since {folder}/train.jsonl is there" in warned
+    assert f"{folder}/train.jsonl.gz is not read, because {folder}/train.jsonl exists" in warned
     assert "dev" not in warned
 
 
