@@ -87,7 +87,7 @@ def search(
     ]
     configs = []
     for number, values in enumerate(combinations, start=1):
-        with _naming(values):
+        with _naming_combination(values):
             configs.append(_config(given, base, values, number))
     # Sets the threads of the process, so it comes before TensorFlow is initialized.
     context = create_context(configs[0], hidden_size=base.encoder.hidden_size)
@@ -199,14 +199,14 @@ def check_combinations(
     """
     tasks: list[list[Task]] = []
     for values, config in zip(combinations, configs, strict=True):
-        with _naming(values):
+        with _naming_combination(values):
             check_batch_sizes(config, context.strategy, [TRAIN_BATCH_SIZE])
             tasks.append(find_tasks(config))
     data = [_data_key(*each) for each in zip(configs, tasks, strict=True)]
     encoders = [config.encoder for config in configs]
     are_alike = all(encoder == encoders[0] for encoder in encoders)
     for i, (values, config) in enumerate(zip(combinations, configs, strict=True)):
-        with _naming(values):
+        with _naming_combination(values):
             if len(set(data)) > 1 and i == data.index(data[i]):
                 load_data(config, tasks[i], TaskData(config, discard))
             if not are_alike and i == encoders.index(encoders[i]):
@@ -222,7 +222,7 @@ def _data_key(config: FinetuningConfig, tasks: Sequence[Task]) -> str:
 
 
 @contextlib.contextmanager
-def _naming(values: Mapping[str, Any]) -> Iterator[None]:
+def _naming_combination(values: Mapping[str, Any]) -> Iterator[None]:
     """Names the combination in errors."""
     try:
         yield

@@ -14,7 +14,7 @@ from finetune.config.task_kinds import FILE_FORMATS, KINDS, LEVELS
 OWN_TASK_PREFIX = "own_task_"
 OWN_TASK_FILES, OWN_TASK_COLUMNS = "own_task_files", "own_task_columns"
 # These determine how predictions are scored, but not how files are read.
-_NOT_READING = ("own_task_metric",)
+_SCORING_ONLY = ("own_task_metric",)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ def reading_settings(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
         if name.startswith((OWN_TASK_PREFIX, "task_spec"))
         and value is not None
         and not is_location(name, value)
-        and name not in _NOT_READING
+        and name not in _SCORING_ONLY
     }
 
 

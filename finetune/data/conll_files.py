@@ -13,7 +13,7 @@ _KEY_VALUE = re.compile(r"#\s*[\w.:-]+(\s+[\w.:-]+)?\s+=(\s|$)")
 _COMMENT = re.compile(r"#\s")
 _NUMBER = re.compile(r"[0-9]+")
 # Numbers of CoNLL-U's multiword tokens ("3-4") and of its empty nodes ("8.1").
-_NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")
+_NOT_A_TOKEN = re.compile(r"[0-9]+[-.][0-9]+")
 # A sentence of fewer words may consist of numbers.
 _NUMBERED_WORDS = 3
 
@@ -62,7 +62,7 @@ def read_sentences(
     word_column, tag_column = columns.get("words", 0), columns.get("tags", width - 1)
     tags = {row.cells[tag_column] for row in words if len(row.cells) == width}
     numbered = word_column != 0 and all(
-        _NUMBER.fullmatch(row.cells[0]) or _NO_WORD.fullmatch(row.cells[0]) for row in words
+        _NUMBER.fullmatch(row.cells[0]) or _NOT_A_TOKEN.fullmatch(row.cells[0]) for row in words
     )
 
     def is_comment(row: _Line) -> bool:
@@ -98,7 +98,7 @@ def read_sentences(
                 f"{path}: line {row.number} has {_columns(len(row.cells))}, but line "
                 f"{first.number} has {width}"
             )
-        elif not (numbered and _NO_WORD.fullmatch(row.cells[0])):
+        elif not (numbered and _NOT_A_TOKEN.fullmatch(row.cells[0])):
             if not sentence:
                 start, sentence = row.number, {role: [] for role in columns}
             for role, index in columns.items():

@@ -25,7 +25,7 @@ from finetune.tasks.averages import Average, Outputs
 TRAIN, PREDICT = "train", "predict"
 
 
-def no_split(split: str, splits: Iterable[str], task: str = "The task") -> UserError:
+def missing_split_error(split: str, splits: Iterable[str], task: str = "The task") -> UserError:
     """Returns the error for a split that is none of the `splits` of a task."""
     return UserError(f"{task} has no split {split!r}, only {', '.join(splits)}")
 

@@ -16,7 +16,7 @@ from finetune.data.file_readers import read_records
 from finetune.data.folds import example_groups, hold_out, warn_of_unseen_labels
 from finetune.data.raw_examples import RawExample, brief
 from finetune.data.suspicious import alike_label_hint, warn_of_odd_labels
-from finetune.tasks.base import PREDICT, TRAIN, no_split
+from finetune.tasks.base import PREDICT, TRAIN, missing_split_error
 
 DEV, TEST = "dev", "test"
 CONLL = "conll"
@@ -76,7 +76,7 @@ class TaskFiles:
             return self._predict_file
         if source not in self.spec.files:
             task = f"{self.spec.source}: task {self.spec.name!r}"
-            raise no_split(split, self.spec.files, task)
+            raise missing_split_error(split, self.spec.files, task)
         return self.spec.path(source, self._raw_data_dir)
 
     def fingerprint_files(self, split: str) -> list[str]:
@@ -134,7 +134,7 @@ class TaskFiles:
             for role, items in lists.items():
                 record.values[role] = [record.values.pop(item) for item in items]
         for role in unnamed:
-            self._leave_out(role, path, records)
+            self._drop_unnamed_column(role, path, records)
         for role in named:
             # Files to predict need no answers, and train needs no ids.
             is_needed = not self._is_train(path) if role == _ID else "answers" not in optional
@@ -173,7 +173,7 @@ class TaskFiles:
             columns[GROUP] = spec.group_column
         return columns
 
-    def _leave_out(self, role: str, path: str, records: Sequence[RawExample]) -> None:
+    def _drop_unnamed_column(self, role: str, path: str, records: Sequence[RawExample]) -> None:
         """Leaves out an optional column that the description does not name, with a warning.
 
         If it were read, models of older versions would get other inputs. Ids are not inputs.

@@ -6,8 +6,8 @@ from typing import Any
 from electra_tf.util.errors import is_out_of_memory, reason_of
 
 # Flags whose smaller values take less memory.
-_OF_TRAINING = ("train_batch_size",)
-_OF_EVALUATION = ("eval_batch_size", "predict_batch_size")
+_TRAINING_BATCH_SIZES = ("train_batch_size",)
+_EVALUATION_BATCH_SIZES = ("eval_batch_size", "predict_batch_size")
 _SMALLER = ("batch_size", "score_batch_size", "max_seq_length", "num_processes")
 _ACCUMULATION = "gradient_accumulation_steps"
 _REMATERIALIZE, _PRECISION = "rematerialize", "precision"
@@ -36,8 +36,8 @@ def describe_out_of_memory(error: Exception, values: Mapping[str, Any]) -> str |
     trains = values.get("do_train") is not False and "score_batch_size" not in values
     evaluates = values.get("do_train") is False
     batches = (
-        *(_OF_TRAINING if trains else ()),
-        *(_OF_EVALUATION if evaluates or trains else ()),  # training evaluates, too
+        *(_TRAINING_BATCH_SIZES if trains else ()),
+        *(_EVALUATION_BATCH_SIZES if evaluates or trains else ()),  # training evaluates, too
     )
     smaller = [f"--{name}" for name in (*batches, *_SMALLER) if name in values]
     if smaller:

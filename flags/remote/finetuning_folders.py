@@ -87,7 +87,7 @@ class _Folders:
     @contextlib.contextmanager
     def data_dir(self) -> Iterator[None]:
         """Copies inputs from DATA_DIR, and what the body writes back to it."""
-        with _reading("--data_dir", self._data):
+        with _naming_flag("--data_dir", self._data):
             is_used = _used_files(RemotePath(self._model), self._label)
         trains = self._given.get("do_train", True)
         with staged_folder(
@@ -118,7 +118,7 @@ class _Folders:
         if not given.get("preprocessed_data_dir"):
             # Features are made again, rather than copied.
             self.local["preprocessed_data_dir"] = str(data / "features")
-        with _reading("--data_dir", self._data):
+        with _naming_flag("--data_dir", self._data):
             if (remote / VOCAB_FILE).exists():
                 copies.copy_vocabulary(remote / VOCAB_FILE, data / VOCAB_FILE)
             if not given.get("raw_data_dir"):
@@ -129,7 +129,7 @@ class _Folders:
         spec = given.get("task_spec")
         if _is_remote(spec):
             source = RemotePath(spec)
-            with _reading("--task_spec", spec):
+            with _naming_flag("--task_spec", spec):
                 local = copies.copy_file(source, data / "task_spec" / source.name)
             self.local["task_spec"] = str(local)
 
@@ -148,7 +148,7 @@ class _Folders:
             return
         source = RemotePath(value)
         with tempfile.TemporaryDirectory(prefix="electra-remote-") as folder:
-            with _reading("--init_checkpoint", name):
+            with _naming_flag("--init_checkpoint", name):
                 local = copies.copy_model(source, pathlib.Path(folder, source.name))
             self.local["init_checkpoint"] = str(local)
             self.names[str(local)] = value
@@ -236,7 +236,7 @@ def _used_files(model: RemotePath, label: str) -> Callable[[str], bool]:
 
 
 @contextlib.contextmanager
-def _reading(flag: str, value: str) -> Iterator[None]:
+def _naming_flag(flag: str, value: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -104,7 +104,7 @@ def local_paths(
             if isinstance(flag_values[name].value, list):
                 flag_values[name].value = [
                     copy(each) if is_remote(each) else each
-                    for each in _each(flag_values[name].value)
+                    for each in _single_paths(flag_values[name].value)
                 ]
             else:
                 flag_values[name].value = copy(value)
@@ -207,7 +207,7 @@ def _given_values(flag_values: flags.FlagValues) -> Iterator[tuple[str, Any]]:
             continue
         value = flag_values[name].value
         value = hparams.get(name) if value is None else value
-        for each in _each(value) if isinstance(value, list | tuple) else (value,):
+        for each in _single_paths(value) if isinstance(value, list | tuple) else (value,):
             yield name, each
 
 
@@ -224,7 +224,7 @@ def _refuse_mistyped(flag_values: flags.FlagValues, arguments: Sequence[str]) ->
             )
 
 
-def _each(values: Sequence[Any]) -> Iterator[Any]:
+def _single_paths(values: Sequence[Any]) -> Iterator[Any]:
     """Yields the paths in the values of a list flag, some of which may be joined by commas."""
     for value in values:
         yield from _BEFORE_SCHEME.split(value) if isinstance(value, str) else (value,)

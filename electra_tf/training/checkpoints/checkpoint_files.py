@@ -195,19 +195,19 @@ def read_tensors(prefix: str) -> Iterator[tuple[str, np.ndarray]]:
     Raises:
         UserError: a file cannot be read.
     """
-    with _reading(prefix) as reader:
+    with _open_reader(prefix) as reader:
         for name in reader.get_variable_to_shape_map():
             yield name, reader.get_tensor(name)
 
 
 def read_shapes(prefix: str) -> dict[str, list[int]]:
     """Returns the shape of every tensor; reads the index only, and raises as `read_tensors`."""
-    with _reading(prefix) as reader:
+    with _open_reader(prefix) as reader:
         return dict(reader.get_variable_to_shape_map())
 
 
 @contextlib.contextmanager
-def _reading(prefix: str) -> Iterator[Any]:
+def _open_reader(prefix: str) -> Iterator[Any]:
     import tensorflow as tf
 
     try:

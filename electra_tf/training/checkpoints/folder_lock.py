@@ -108,7 +108,9 @@ def _require_shared(
         os.fsync(descriptor)
     mark = workers.from_chief(mark)
     until = time.monotonic() + _SECONDS_TO_SEE
-    while not (is_seen := _reads(_lock_file(folder)) == str(mark)) and time.monotonic() < until:
+    while (
+        not (is_seen := _content(_lock_file(folder)) == str(mark)) and time.monotonic() < until
+    ):
         time.sleep(_SECONDS_TO_SEE / 20)
     if workers.any_worker(not is_seen):
         raise UserError(
@@ -117,7 +119,7 @@ def _require_shared(
         )
 
 
-def _reads(path: str) -> str | None:
+def _content(path: str) -> str | None:
     """Returns the content of a file; None if it cannot be read, as on another machine."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:

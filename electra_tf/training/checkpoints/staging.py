@@ -80,7 +80,7 @@ def staged_folder(
         mirror = Mirror(RemotePath(folder), local, is_used, enters)
         if trains:
             _set_aside(local)
-        left = _left_folders(local) if trains else []
+        left = _leftover_folders(local) if trains else []
         try:
             mirror.download()
             mirror.check_writable()
@@ -102,14 +102,14 @@ def staged_folder(
         try:
             yield str(local)
         finally:
-            with _finishing(folder):
+            with _deferring_signals(folder):
                 ended.set()
                 thread.join()
-                _copy_the_rest(mirror, flag)
+                _copy_remaining(mirror, flag)
 
 
 @contextlib.contextmanager
-def _finishing(folder: str) -> Iterator[None]:
+def _deferring_signals(folder: str) -> Iterator[None]:
     """Defers termination signals, except Ctrl-C, until everything has been copied."""
 
     def wait(number: int, frame: FrameType | None) -> None:
@@ -133,7 +133,7 @@ def _set_aside(local: pathlib.Path) -> None:
     local.rename(left)
 
 
-def _left_folders(local: pathlib.Path) -> list[str]:
+def _leftover_folders(local: pathlib.Path) -> list[str]:
     """Returns the folders that have been set aside, now or before."""
     return sorted(map(str, local.parent.glob(f"{glob.escape(local.name)}{_LEFT}*")))
 
@@ -279,7 +279,7 @@ def _copy_until(mirror: Mirror, ended: threading.Event, flag: str) -> None:
             )
 
 
-def _copy_the_rest(mirror: Mirror, flag: str) -> None:
+def _copy_remaining(mirror: Mirror, flag: str) -> None:
     """Copies the remaining files, and removes the local folder.
 
     Raises:

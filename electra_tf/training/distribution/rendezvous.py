@@ -110,7 +110,7 @@ def _gather(server: socket.socket, ours: Report, deadline: Deadline) -> None:
         other_chief = stack.enter_context(AnotherChief(ours))
         try:
             while len(present) < len(ours.workers) - 1:
-                deadline.check(_missing(ours, present))
+                deadline.check(_describe_missing(ours, present))
                 other_chief.check()
                 try:
                     connection = stack.enter_context(server.accept()[0])
@@ -157,7 +157,7 @@ def _send_all(connections: Mapping[int, socket.socket], line: str) -> None:
             connection.sendall(line.encode())
 
 
-def _missing(ours: Report, present: Collection[int]) -> str:
+def _describe_missing(ours: Report, present: Collection[int]) -> str:
     return ", ".join(
         f"worker {i} ({address})"
         for i, address in enumerate(ours.workers)
@@ -176,7 +176,7 @@ class AnotherChief:
         self._ours = ours
         self._done = threading.Event()
         self._problem: str | None = None
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread = threading.Thread(target=self._probe, daemon=True)
 
     def __enter__(self) -> "AnotherChief":
         self._thread.start()
@@ -190,7 +190,7 @@ class AnotherChief:
         if self._problem is not None:
             raise UserError(self._problem)
 
-    def _look(self) -> None:
+    def _probe(self) -> None:
         while not self._done.is_set():
             try:
                 if not _greet(self._ours, self._done.is_set):

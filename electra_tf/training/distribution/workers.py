@@ -137,7 +137,7 @@ class Workers:
             raise WorkerLostError(
                 f"Worker {self.index} of {self.count} stops: another worker has exited or is "
                 f"unreachable. {self._where_to_look(error.message)} "
-                f"{how_to_resume}\nTensorFlow says: {_essence(error.message)}"
+                f"{how_to_resume}\nTensorFlow says: {_without_graph_trace(error.message)}"
             ) from error
 
     def _where_to_look(self, message: str) -> str:
@@ -155,7 +155,7 @@ class Workers:
         return self._strategy.reduce(tf.distribute.ReduceOp.SUM, per_replica, axis=None)
 
 
-def _essence(message: str) -> str:
+def _without_graph_trace(message: str) -> str:
     """Returns the part of a message that names the peer, without the graph trace."""
     marker = "Collective ops is aborted by: "
     start = message.find(marker)

@@ -147,7 +147,7 @@ def unigram_generator(
     baseline = facts.unigram_accuracy
     if baseline is None or not facts.generator_learns:
         return None
-    late = _from(records, _GENERATOR_FROM, facts)
+    late = _records_after(records, _GENERATOR_FROM, facts)
     name = "masked_lm_accuracy"
     streak = _streak(late, lambda r: r[name] <= _UNIGRAM_FACTOR * baseline, (name,))
     if streak is None:
@@ -174,7 +174,7 @@ def always_original(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Di
         return record["disc_recall"] < _MIN_RECALL and record["disc_loss"] >= floor > 0
 
     names = ("disc_recall", "disc_loss", "replaced_share")
-    streak = _streak(_from(records, _RECALL_FROM, facts), nothing_found, names)
+    streak = _streak(_records_after(records, _RECALL_FROM, facts), nothing_found, names)
     if streak is None:
         return None
     last = streak[-1]
@@ -190,7 +190,7 @@ def always_original(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Di
 
 def auc_at_chance(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diagnosis | None:
     """The discriminator does not distinguish replaced tokens from original ones."""
-    late = _from(records, _AUC_FROM, facts)
+    late = _records_after(records, _AUC_FROM, facts)
     streak = _streak(late, lambda r: r["disc_auc"] < _MIN_AUC, ("disc_auc",))
     if streak is None:
         return None
@@ -205,7 +205,7 @@ def auc_at_chance(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diag
 
 def low_auc(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diagnosis | None:
     """The discriminator has learned little, though its loss may fall."""
-    late = _from(records, _LOW_AUC_FROM, facts)
+    late = _records_after(records, _LOW_AUC_FROM, facts)
     streak = _streak(late, lambda r: r["disc_auc"] < _LOW_AUC, ("disc_auc",))
     if streak is None:
         return None
@@ -228,7 +228,7 @@ def detection_by_frequency(
         return record["disc_auc"] >= _HIGH_AUC and within < _MIN_WITHIN_TOKEN
 
     names = ("disc_auc", "disc_auc_within_token")
-    late = _from(evaluations, _AUC_FROM, facts)
+    late = _records_after(evaluations, _AUC_FROM, facts)
     streak = _streak(late, by_frequency, names, shortest=_EVALUATIONS)
     if streak is None:
         return None
@@ -330,7 +330,7 @@ def _largest(record: Mapping[str, Any], prefix: str) -> tuple[str, float] | None
     return max(values.items(), key=lambda item: item[1], default=None)
 
 
-def _from(
+def _records_after(
     records: Sequence[Mapping[str, Any]], share: float, facts: RunFacts
 ) -> list[Mapping[str, Any]]:
     return [r for r in records if r["step"] >= share * facts.num_train_steps]

@@ -152,7 +152,7 @@ class QuestionCollector:
         is_impossible = is_impossible and self._v2
         span = None
         if not is_impossible and located is not None:
-            placed = self._placed(context, located, qas_id)
+            placed = self._move_to_text(context, located, qas_id)
             span = self._find(context, placed)
             for other in others if span is None else ():
                 if (span := self._find(context, other)) is not None:
@@ -160,7 +160,7 @@ class QuestionCollector:
                     break
             if span is None:
                 where = {"id": qas_id, "answer": located.text, "start": located.start}
-                reason = OTHER_FORM if _has_in_other_form(context, located) else NOT_FOUND
+                reason = OTHER_FORM if _differs_in_unicode_form(context, located) else NOT_FOUND
                 self._report.add(reason, **where, dropped=self._is_training)
         elif not is_impossible and self._needs_answers:
             self._report.add(NO_ANSWER, id=qas_id, dropped=self._is_training)
@@ -183,7 +183,7 @@ class QuestionCollector:
             )
         )
 
-    def _placed(self, context: Context, answer: GivenAnswer, qas_id: str) -> GivenAnswer:
+    def _move_to_text(self, context: Context, answer: GivenAnswer, qas_id: str) -> GivenAnswer:
         """Returns the answer, moved to where its text is if the context has other text there.
 
         That is the place of its offset in UTF-16 or UTF-8 units, or else the nearest
@@ -252,7 +252,7 @@ class QuestionCollector:
         return first, last, context.text[start_of_word:start]
 
 
-def _has_in_other_form(context: Context, answer: GivenAnswer) -> bool:
+def _differs_in_unicode_form(context: Context, answer: GivenAnswer) -> bool:
     """Whether the context contains the answer only if both are normalized (NFC)."""
     texts = (valid_text(answer.text), context.text)
     found, text = (" ".join(unicodedata.normalize("NFC", each).split()) for each in texts)

@@ -15,7 +15,15 @@ from finetune.config.finetuning import FinetuningConfig
 from finetune.config.task_kinds import QA
 from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.results.worst_errors import PredictionError
-from finetune.tasks.base import PREDICT, TRAIN, Outputs, Scores, SplitData, Task, no_split
+from finetune.tasks.base import (
+    PREDICT,
+    TRAIN,
+    Outputs,
+    Scores,
+    SplitData,
+    Task,
+    missing_split_error,
+)
 from finetune.tasks.qa.examples import QAExample, QuestionCollector
 from finetune.tasks.qa.featurize import EIDS_PER_EXAMPLE, QAFeaturizer
 from finetune.tasks.qa.head import QAHead
@@ -110,7 +118,7 @@ class QATask(Task):
 
     def split_files(self, split: str) -> list[str]:
         if split not in self._files:
-            raise no_split(split, self._files, self.name)
+            raise missing_split_error(split, self._files, self.name)
         return [self._files[split]]
 
     def load(self, split: str, report: DataReport) -> list[QAExample]:

@@ -9,7 +9,7 @@ from finetune.config.task_kinds import TOKEN
 from finetune.data.features import DataReport
 from finetune.data.file_readers import read_records
 from finetune.data.raw_examples import RawExample
-from finetune.tasks.base import TRAIN, no_split
+from finetune.tasks.base import TRAIN, missing_split_error
 from finetune.tasks.tagging.spans import BIOES, is_tag, span_tags, tag_spans
 
 
@@ -56,7 +56,7 @@ class ConllSource:
     def split_files(self, split: str) -> list[str]:
         """Returns the path of a split's file."""
         if split not in self.files:
-            raise no_split(split, self.files)
+            raise missing_split_error(split, self.files)
         return [self.files[split]]
 
     def load(self, split: str, report: DataReport) -> list[TaggingExample]:

@@ -30,7 +30,7 @@ from finetune.tasks.text.examples import InputExample
 from finetune.tasks.text.metrics import regression_metrics
 
 # Minimum number of float32 values in the range of labels, so that exports can tell them apart.
-_LEAST_STEPS = 1000
+_MIN_FLOAT32_STEPS = 1000
 
 
 class RegressionHead(TextHead):
@@ -147,7 +147,7 @@ class RegressionServable(TextServable):
         super().__init__(model, task, max_seq_length)
         low, high = task.min_label, task.max_label
         step = float(np.spacing(np.float32(max(abs(low), abs(high)))))
-        if high - low < _LEAST_STEPS * step:
+        if high - low < _MIN_FLOAT32_STEPS * step:
             warn_once(
                 f"{task.name}: the labels are from {low:.15g} to {high:.15g}, but exports "
                 f"answer in float32, which rounds such numbers to multiples of {step:.3g}: for "

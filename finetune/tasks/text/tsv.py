@@ -8,7 +8,7 @@ from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from finetune.data.features import DataReport
 from finetune.data.file_readers import are_indices, is_number, read_text, split_lines
-from finetune.tasks.base import TRAIN, no_split
+from finetune.tasks.base import TRAIN, missing_split_error
 from finetune.tasks.text.examples import InputExample, Label, LabelParser
 
 MALFORMED = "row with a wrong number of columns, left out"
@@ -82,7 +82,7 @@ class TsvSource:
     def split_files(self, split: str) -> list[str]:
         """Returns the path of a split's file."""
         if split not in self._files:
-            raise no_split(split, self._files)
+            raise missing_split_error(split, self._files)
         return [self._files[split]]
 
     def load(self, split: str, report: DataReport) -> list[InputExample]:

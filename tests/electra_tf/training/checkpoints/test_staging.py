@@ -179,7 +179,7 @@ def test_what_a_killed_run_had_not_copied_is_kept(remote, monkeypatch):
             contextlib.suppress(KeyboardInterrupt),
             staged_folder(remote, "--model_dir", printed.append) as local,
         ):
-            patch.setattr(staging, "_copy_the_rest", kill)
+            patch.setattr(staging, "_copy_remaining", kill)
             pathlib.Path(local, "log.jsonl").write_text(content)
 
     leave("first")
@@ -209,7 +209,7 @@ def test_what_a_killed_run_had_not_copied_is_kept(remote, monkeypatch):
 
 def test_signals_wait_for_the_last_copy(remote, monkeypatch, capsys):
     """Also those that come before it, while another handler is installed."""
-    copy = staging._copy_the_rest
+    copy = staging._copy_remaining
     received = []
 
     def receive(number, frame):
@@ -221,7 +221,7 @@ def test_signals_wait_for_the_last_copy(remote, monkeypatch, capsys):
             signal.raise_signal(each)
         copy(mirror, flag)
 
-    monkeypatch.setattr(staging, "_copy_the_rest", signal_and_copy)
+    monkeypatch.setattr(staging, "_copy_remaining", signal_and_copy)
     with handling([signal.SIGTERM], receive):
         with staged_folder(remote, "--model_dir") as local:
             pathlib.Path(local, "log.jsonl").write_text("all")
@@ -328,7 +328,7 @@ def test_what_killed_runs_have_left_is_kept_until_it_is_copied(tmp_path):
         (local / "half.tmp").write_text("half")
         staging._set_aside(local)
     staging._set_aside(local)
-    lefts = [pathlib.Path(left) for left in staging._left_folders(local)]
+    lefts = [pathlib.Path(left) for left in staging._leftover_folders(local)]
     assert [left.name for left in lefts] == ["local.left-1", "local.left-2"]
     (local / "folder").mkdir(parents=True)
     assert not staging._remove_copied(lefts[0], local)
