@@ -51,7 +51,7 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
 
     Args:
         config: fields of the run.
-        encoder: shape of its full-size encoder.
+        encoder: shape of the run's full-size encoder.
     """
     check_positive(config, _POSITIVE)
     check_sizes(config, _SIZES)
@@ -86,14 +86,14 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
 
 
 def _check_reading(config: PretrainingFields) -> None:
-    is_alone = config.workers is not None and len(config.workers) == 1
-    several = config.strategy == MULTI_WORKER and not is_alone
-    by_record = several and config.shard_by == BY_RECORD
+    is_single = config.workers is not None and len(config.workers) == 1
+    has_several_workers = config.strategy == MULTI_WORKER and not is_single
+    by_record = has_several_workers and config.shard_by == BY_RECORD
     if by_record and config.do_train and not config.deterministic_reading:
         raise UserError(
             "--deterministic_reading=false with several workers needs --shard_by=file: with "
-            f"--shard_by={BY_RECORD}, each keeps its rows of batches that must be the same on "
-            "all workers, or examples would be skipped and repeated"
+            f"--shard_by={BY_RECORD}, each worker keeps its rows of every batch, so all must "
+            "read the same batches, or examples would be skipped and repeated"
         )
 
 

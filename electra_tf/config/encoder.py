@@ -15,16 +15,16 @@ MODEL_SIZES = {"small": (256, 12), "base": (768, 12), "large": (1024, 24)}
 HEAD_SIZE = 64
 INTERMEDIATE_RATIO = 4
 SMALL_EMBEDDING_SIZE = 128
-# The authors' model of debug mode, of whatever size.
+# The authors' model in debug mode, whatever the model size.
 DEBUG_SHAPE = {
     "num_hidden_layers": 3,
     "hidden_size": 144,
     "num_attention_heads": 4,
     "intermediate_size": 576,
 }
-# The width, and what follows from it.
+# The hidden size, and the fields that are derived from it by default.
 WIDTH_FIELDS = ("hidden_size", "num_attention_heads", "intermediate_size")
-# Key in the settings of a checkpoint that does not record its attention heads: its path.
+# Key in the settings of a checkpoint: its path, if it does not record its attention heads.
 UNRECORDED_HEADS = "unrecorded_heads"
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "tanh", "linear")
 GELUS = frozenset({"gelu", "gelu_tanh"})
@@ -32,7 +32,7 @@ GELUS = frozenset({"gelu", "gelu_tanh"})
 NOT_IN_SHAPES = ("hidden_act", "layer_norm_epsilon", "num_attention_heads")
 _DROPOUT_RATES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 # Accepted types of values, by the type of the field.
-_NUMBERS = {int: numbers.Integral, float: numbers.Real, str: str}
+_VALUE_TYPES = {int: numbers.Integral, float: numbers.Real, str: str}
 
 
 class _HeadsError(UserError):
@@ -67,7 +67,7 @@ class EncoderConfig:
         return any(getattr(self, name) for name in _DROPOUT_RATES)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hidden_act", _activation(self.hidden_act))
+        object.__setattr__(self, "hidden_act", _normalize_activation(self.hidden_act))
         for name in _DROPOUT_RATES:
             if getattr(self, name) is None:  # as in the authors' code
                 object.__setattr__(self, name, 0.0)
@@ -100,7 +100,7 @@ class EncoderConfig:
 
 def _check_value(name: str, kind: type, value: Any) -> None:
     """Raises UserError unless the value of a field is of its type."""
-    if isinstance(value, bool) or not isinstance(value, _NUMBERS[kind]):
+    if isinstance(value, bool) or not isinstance(value, _VALUE_TYPES[kind]):
         raise UserError(f"{name} must be {VALUE_KINDS[kind]}, not {value!r}")
 
 
@@ -130,8 +130,8 @@ def encoder_config(
 ) -> EncoderConfig:
     """Returns the shape of a model size, with overrides applied.
 
-    As in the authors' code, attention heads and intermediate size follow from the width, also
-    from an overridden one, unless they are overridden themselves.
+    As in the authors' code, attention heads and intermediate size are derived from the hidden
+    size, which may be overridden, unless they are overridden themselves.
 
     Raises:
         UserError: an override is not a field of the encoder, or its value is invalid.
@@ -156,7 +156,7 @@ def encoder_config(
         )
     hidden_size, layers = MODEL_SIZES[model_size]
     hidden_size = overrides.get("hidden_size", hidden_size)
-    _check_value("hidden_size", int, hidden_size)  # others are computed from it
+    _check_value("hidden_size", int, hidden_size)  # other fields are derived from it
     shape = encoder_shape(hidden_size, layers)
     try:
         return EncoderConfig(embedding_size=embedding_size, **{**shape, **overrides})
@@ -165,8 +165,8 @@ def encoder_config(
         raise UserError(f"{error}: {hint}") from error
 
 
-def _activation(name: Any) -> Any:
-    """Returns the name of an activation, which the authors also take in capitals or as null."""
+def _normalize_activation(name: Any) -> Any:
+    """Returns the name of an activation; accepts capitals and null, as the authors' code."""
     if name is None or name == "":
         return "linear"
     return name.lower() if isinstance(name, str) else name
@@ -175,7 +175,7 @@ def _activation(name: Any) -> Any:
 def debug_overrides(given: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the authors' tiny model of debug mode, as overrides; given ones win."""
     debug = {**DEBUG_SHAPE, **given}
-    if "hidden_size" in given:  # the others follow from it
+    if "hidden_size" in given:  # the other width fields are derived from it
         debug = {
             name: v for name, v in debug.items() if name in given or name not in WIDTH_FIELDS
         }
@@ -191,8 +191,8 @@ def default_embedding_size(model_size: str, model_hparam_overrides: Mapping[str,
 def encoder_settings(given: Mapping[str, Any], saved: Mapping[str, Any]) -> dict[str, Any]:
     """Returns model size, overrides and embedding size, as given or as in the checkpoint.
 
-    The checkpoint's overrides and embedding size apply only to its own model size; what
-    follows from the width, only to its own width.
+    The checkpoint's overrides and embedding size apply only to its own model size; fields that
+    are derived from the hidden size, only to its own hidden size.
 
     Raises:
         UserError: the model size is unknown, or the checkpoint does not record the number of
@@ -203,20 +203,20 @@ def encoder_settings(given: Mapping[str, Any], saved: Mapping[str, Any]) -> dict
         raise UserError(f"--model_size must be one of {', '.join(MODEL_SIZES)}, not {size!r}")
     saved = saved if size == saved.get("model_size") else {}
     kept = dict(saved.get("model_hparam_overrides") or {})
-    own = given.get("model_hparam_overrides") or {}
+    new = given.get("model_hparam_overrides") or {}
     width = kept.get("hidden_size", MODEL_SIZES[size][0])
-    is_sized = given.get("model_size") or {"hidden_size", "num_attention_heads"} & own.keys()
-    if UNRECORDED_HEADS in saved and not is_sized:
+    sets_heads = given.get("model_size") or {"hidden_size", "num_attention_heads"} & new.keys()
+    if UNRECORDED_HEADS in saved and not sets_heads:
         raise UserError(
             f"{saved[UNRECORDED_HEADS]} does not record its number of attention heads, and its "
             "size is not one of the published sizes: pass --model_hparam_overrides="
             "'{\"num_attention_heads\": N}'. The authors' default is one head per "
             f"{HEAD_SIZE} units, here {encoder_shape(width, 1)['num_attention_heads']}"
         )
-    if own.get("hidden_size", width) != width:
+    if new.get("hidden_size", width) != width:
         saved = {}
         kept = {name: value for name, value in kept.items() if name not in WIDTH_FIELDS}
-    overrides = {**kept, **own}
+    overrides = {**kept, **new}
     return {
         "model_size": size,
         "model_hparam_overrides": overrides,

@@ -24,7 +24,7 @@ from electra_tf.util.errors import UserError
 class Generator(abc.ABC):
     """Predicts the tokens at the masked positions, to sample replacements from.
 
-    It is not a layer: the model owns the encoders and `layers`, whose attribute names there
+    It is not a layer: the model owns the encoders and `layers`, and the names of its attributes
     are the checkpoint keys.
 
     Args:
@@ -34,10 +34,10 @@ class Generator(abc.ABC):
         tokens: token statistics; None if the model never samples.
 
     Attributes:
-        has_encoder: whether its encoder is one of `encoders`, made by `--embedding_sharing`;
-            the two towers are in `layers` instead.
+        has_encoder: whether its encoder is one of `encoders`, created as `--embedding_sharing`
+            says; the two towers are in `layers` instead.
         needs_counts: whether the tokens of the records must be counted.
-        is_constant: whether it predicts the same at every position.
+        is_constant: whether it predicts the same distribution at every position.
         layers: additional layers, by attribute name in the model.
     """
 
@@ -59,7 +59,7 @@ class Generator(abc.ABC):
         self.layers = self.create_layers()
 
     def create_layers(self) -> dict[str, keras.layers.Layer]:
-        """Creates the layers in addition to the encoders."""
+        """Creates the layers that are needed in addition to the encoders."""
         return {}
 
     @abc.abstractmethod

@@ -45,7 +45,7 @@ def check_replacement(
 ) -> None:
     """Raises UserError if `--replacement=argmax` or `--temperature_end` would have no effect.
 
-    It also refuses argmax if the loss is derived for samples. Other settings without effect are
+    Also rejects argmax if the loss is derived for samples. Other settings without effect are
     accepted, as in the authors' code: see `warn_of_unused_sampling`.
 
     Args:
@@ -71,7 +71,7 @@ def check_replacement(
     elif needs_samples:
         reason = f"the loss of --objective={config.objective} assumes sampled tokens"
     elif generator.is_constant:
-        reason = f"--generator_type={config.generator_type} would always take the same one"
+        reason = f"--generator_type={config.generator_type} always has the same one"
     elif config.temperature_end is not None:
         reason = f"--temperature_end={config.temperature_end} does not change it"
     elif config.temperature != 1.0:

@@ -1,4 +1,4 @@
-"""Sampling from the generator's softmax by the Gumbel-max trick, and its most likely tokens."""
+"""Samples from the generator's softmax (Gumbel-max trick), or takes the most likely tokens."""
 
 import tensorflow as tf
 
@@ -55,7 +55,7 @@ def sample_from_softmax(
                 temperature,
                 disallowed_logit=DISALLOWED_LOGIT,
             )
-        if tf.is_tensor(temperature):  # the kernel is compiled for a number
+        if tf.is_tensor(temperature):  # the kernel takes only a constant
             logits, temperature = sampling_logits(logits, temperature), 1.0
         scores = _gumbel_scores(logits, disallow, key, first, temperature=temperature)
     return tf.argmax(scores, axis=-1, output_type=tf.int32)

@@ -1,4 +1,4 @@
-"""Weight sharing of generator and discriminator (paper, section 3.2), one function per mode.
+"""Weight sharing between generator and discriminator (paper, section 3.2), a function per mode.
 
 A mode takes the shapes of both encoders and creates them. To add one, write its function and
 add it to `electra_tf.config.choices.EMBEDDING_SHARING`.

@@ -15,8 +15,8 @@ from electra_tf.model.layer_functions import activation_norm, add_bias
 from electra_tf.model.layers import LayerNorm, Linear, initializer
 from electra_tf.model.positions import gather_positions
 
-# SpanBERT's size of the position embeddings (section 4.2). Positions in longer runs share the
-# last one.
+# Size of SpanBERT's position embeddings (section 4.2), and their number; later positions of
+# longer runs share the last one.
 PLACE_SIZE = 200
 NUM_PLACES = 32
 
@@ -101,7 +101,7 @@ def run_boundaries(inputs: PretrainInputs) -> tuple[tf.Tensor, tf.Tensor]:
     length = tf.shape(inputs.input_ids)[1]
     index = tf.range(length)[None, None, :]
     position = inputs.masked_lm_positions[..., None]
-    free = masked_positions(inputs)[:, None, :] == 0
-    left = tf.reduce_max(tf.where(free & (index < position), index, 0), axis=-1)
-    right = tf.reduce_min(tf.where(free & (index > position), index, length - 1), axis=-1)
+    kept = masked_positions(inputs)[:, None, :] == 0
+    left = tf.reduce_max(tf.where(kept & (index < position), index, 0), axis=-1)
+    right = tf.reduce_min(tf.where(kept & (index > position), index, length - 1), axis=-1)
     return left, right

@@ -63,7 +63,7 @@ class TwoTowers(keras.layers.Layer):
                 name=name,
             )
 
-        # Without this layer's own scope, so towers and head have the authors' names.
+        # No name scope for this layer, so that towers and head have the authors' names.
         self.ltr = tower("generator_ltr", LEFT_TO_RIGHT)
         self.rtl = tower("generator_rtl", RIGHT_TO_LEFT)
         both = dataclasses.replace(shape, hidden_size=2 * shape.hidden_size)
@@ -109,7 +109,7 @@ class TwoTowers(keras.layers.Layer):
             randomness.dropout_key("generator_rtl_dropout"),
             position_ids=position_ids,
         ).sequence_output
-        # LiteRT has no operation that rolls.
+        # LiteRT does not support tf.roll.
         ltr_before = tf.concat([ltr[:, -1:], ltr[:, :-1]], axis=1)
         rtl_after = tf.concat([rtl[:, 1:], rtl[:, :1]], axis=1)
         both = tf.concat([ltr_before, rtl_after], axis=-1)

@@ -1,8 +1,8 @@
 """Cores of the CPU that a process may use, within the CPU limit of its container.
 
-A limit, such as that of `docker run --cpus=2` or a Kubernetes pod, is on time, not on cores.
-TensorFlow starts threads for all of the host's cores, which use that time up and then all wait:
-within a limit of one core, training is 1.2 to 1.6 times as fast with one thread as with 16
+Such a limit, as set by `docker run --cpus=2` or Kubernetes, restricts CPU time, not cores.
+TensorFlow starts a thread for each of the host's cores; they use up the time, and then wait.
+With a limit of one core, training is 1.2 to 1.6 times as fast with one thread as with 16
 (benchmarks/RESULTS.md, "CPU limits of containers").
 """
 
@@ -10,16 +10,16 @@ import math
 import os
 from collections.abc import Iterator
 
-# Variables of TensorFlow: threads of an operation, and operations at once.
+# Environment variables of TensorFlow: threads per operation, and operations in parallel.
 INTRAOP_THREADS, INTEROP_THREADS = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"
 
-# Where Linux mounts control groups, and which group of each controller a process is in.
+# Where Linux mounts control groups, and the file that lists the groups of a process.
 _GROUPS = "/sys/fs/cgroup"
 _OWN_GROUPS = "/proc/self/cgroup"
 
 
 def num_cores() -> int:
-    """Returns how many cores the process may use: those of its affinity and its CPU limit."""
+    """Returns how many cores the process may use, by its affinity and CPU limit."""
     return limited_cores() or _scheduled_cores()
 
 
@@ -34,12 +34,12 @@ def cpu_limit(groups: str = _GROUPS, own_groups: str = _OWN_GROUPS) -> float:
 
     Args:
         groups: where control groups are mounted.
-        own_groups: file of the process's groups.
+        own_groups: file that lists the process's groups.
 
     Returns:
         A positive number; infinite without a limit, or without control groups.
     """
-    limits = [_read_limit(folder) for folder in _folders(groups, own_groups)]
+    limits = [_read_limit(folder) for folder in _group_folders(groups, own_groups)]
     return min(limits, default=math.inf)
 
 
@@ -50,11 +50,11 @@ def _scheduled_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _folders(groups: str, own_groups: str) -> Iterator[str]:
-    """Yields the folders of the process's CPU groups and of those around them.
+def _group_folders(groups: str, own_groups: str) -> Iterator[str]:
+    """Yields the folders of the process's CPU groups and of their parents.
 
-    In a container, the path is often that of the host, and only its last parent, the mount
-    itself, exists: it is the group of the container.
+    In a container, the path is often the host's, and only its topmost parent, the mount itself,
+    exists: it is the group of the container.
     """
     try:
         with open(own_groups, encoding="utf-8") as file:
@@ -73,7 +73,7 @@ def _folders(groups: str, own_groups: str) -> Iterator[str]:
 
 def _read_limit(folder: str) -> float:
     """Returns the limit of a control group, in cores."""
-    # Version 2 has both numbers in one file, or "max" for no limit; version 1 has -1 for that.
+    # Version 2 has both numbers in one file. No limit is "max" there, and -1 in version 1.
     v2, v1 = ["cpu.max"], ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
     for names in (v2, v1):
         values = []

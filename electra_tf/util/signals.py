@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
-# Of cluster managers, and of a terminal that is closed.
+# Signals of cluster managers, and of a closed terminal.
 TERMINATIONS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
-_OF_PROGRAMS = (signal.SIGTERM, signal.SIGHUP)
-_SECONDS_UNTIL_RAISED_AGAIN = 0.1
+_EXIT_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+_SECONDS_UNTIL_RERAISED = 0.1
 
 
 @contextlib.contextmanager
@@ -22,12 +22,12 @@ def handling(
     signals: Sequence[signal.Signals],
     handler: Callable[[int, FrameType | None], None] | signal.Handlers,
 ) -> Iterator[Sequence[signal.Signals]]:
-    """Handles signals until the end of the `with`; returns those that it handles.
+    """Handles signals inside the `with` block; yields those that it handles.
 
-    SIGHUP stays ignored if it is, as under `nohup`. Other signals are handled even if they are
-    ignored: cluster scripts ignore SIGTERM while they wait for us. Only the main thread can
-    handle signals; elsewhere, this has no effect. What the handler raises ends the block, even
-    if Python discards it at first, as it does in `__del__` and in callbacks of weak references.
+    SIGHUP stays ignored if it is ignored already, as under `nohup`. Other signals are handled
+    even then: cluster scripts ignore SIGTERM while they wait for this process. Only the main
+    thread can handle signals; in others, this has no effect. An exception of the handler ends
+    the block, even if Python first discards it, as in `__del__` and weak-reference callbacks.
     """
     if threading.current_thread() is not threading.main_thread():
         yield []
@@ -36,10 +36,10 @@ def handling(
     handled = [each for each in signals if not (ignored and each == signal.SIGHUP)]
     discarded = _DiscardedErrors()
     if callable(handler):
-        handler = discarded.noting(handler)
+        handler = discarded.recording(handler)
     before = {number: signal.signal(number, handler) for number in handled}
     try:
-        with discarded.raised_again():
+        with discarded.reraising():
             yield handled
     finally:
         for number, earlier in before.items():
@@ -47,15 +47,15 @@ def handling(
 
 
 class _DiscardedErrors:
-    """Raises errors of signal handlers again if Python has discarded them."""
+    """Reraises errors of signal handlers that Python has discarded."""
 
     def __init__(self) -> None:
         self._error: BaseException | None = None
         self._number: int | None = None
         self._timer: threading.Timer | None = None
 
-    def noting(self, handler: Callable[[int, FrameType | None], None]) -> Callable:
-        """Returns the handler, whose error is then known to `raised_again`."""
+    def recording(self, handler: Callable[[int, FrameType | None], None]) -> Callable:
+        """Returns a handler that also records its error for `reraising`."""
 
         def handle(number: int, frame: FrameType | None) -> None:
             try:
@@ -67,18 +67,18 @@ class _DiscardedErrors:
         return handle
 
     @contextlib.contextmanager
-    def raised_again(self) -> Iterator[None]:
-        """Raises an error that is discarded in the `with`: a moment later, or at its end."""
+    def reraising(self) -> Iterator[None]:
+        """Reraises an error discarded inside the block: a moment later, or at its end."""
         report = sys.unraisablehook
 
         def check(unraisable: Any) -> None:
             if self._error is None or unraisable.exc_value is not self._error:
                 report(unraisable)
                 return
-            # By the same signal, since it is the main thread that has to raise the error.
+            # Sends the signal again, because the main thread has to raise the error.
             signal.signal(self._number, self._raise)
             kill = signal.pthread_kill, (threading.main_thread().ident, self._number)
-            self._timer = threading.Timer(_SECONDS_UNTIL_RAISED_AGAIN, *kill)
+            self._timer = threading.Timer(_SECONDS_UNTIL_RERAISED, *kill)
             self._timer.daemon = True
             self._timer.start()
 
@@ -101,27 +101,27 @@ class _DiscardedErrors:
 def exiting_on_signals() -> Iterator[None]:
     """Turns SIGTERM, and SIGHUP of a closed terminal, into SystemExit.
 
-    So processes are ended and temporary files removed. See `handling` on other threads and on
-    `nohup`.
+    Thus child processes are ended and temporary files removed. For other threads and `nohup`,
+    see `handling`.
     """
 
-    def leave(number: int, *_: object) -> None:
+    def exit_program(number: int, *_: object) -> None:
         for each in handled:
             signal.signal(each, signal.SIG_IGN)
         if number == signal.SIGHUP:
             discard_closed_terminal()
         raise SystemExit(128 + number)
 
-    with handling(_OF_PROGRAMS, leave) as handled:
+    with handling(_EXIT_SIGNALS, exit_program) as handled:
         yield
 
 
 def discard_closed_terminal() -> None:
-    """Discards what is printed from now on to a terminal; printing to a closed one fails."""
-    with open(os.devnull, "wb") as nowhere:
+    """Discards further output to a terminal, because printing to a closed one fails."""
+    with open(os.devnull, "wb") as devnull:
         for number in (1, 2):
             if _is_terminal(number):
-                os.dup2(nowhere.fileno(), number)
+                os.dup2(devnull.fileno(), number)
 
 
 def _is_terminal(number: int) -> bool:

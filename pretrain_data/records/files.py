@@ -26,18 +26,18 @@ _HASHED_BYTES = 1 << 22
 # Marks the path of a changed file in TensorFlow's messages.
 _CHANGED = "|changed|"
 _CHANGED_PATH = re.compile(rf"{re.escape(_CHANGED)}(.*?){re.escape(_CHANGED)}", re.DOTALL)
-# Message on a file that is removed just before TensorFlow opens it.
+# TensorFlow's message about a file that was removed just before it is opened.
 _REMOVED_PATH = re.compile(r"(?:^|\}\} )([^{}]+?); No such file or directory")
-# Part of TensorFlow's messages, and of ours, on a record that is not whole.
+# Part of TensorFlow's messages, and of ours, about an incomplete record.
 _BROKEN_RECORD = re.compile(r"record at (byte )?\d+")
 
 
 def find_record_files(patterns: str | Sequence[str], flag: str = DEFAULT_FLAG) -> list[str]:
     """Resolves glob patterns to files, sorted within each pattern.
 
-    A file that several patterns match, also by other spellings of its folder or by links, is
-    listed once. The name of an existing folder is taken literally: `data[1]/*` are the files
-    in `data[1]`.
+    A file that matches several patterns is listed once, even under other spellings of its
+    folder or through links. Names of existing folders are literal: `data[1]/*` are the files in
+    `data[1]`.
 
     Args:
         patterns: one or several patterns, comma-separated or as a sequence.
@@ -78,34 +78,34 @@ def file_identity(path: str) -> str:
 def fingerprint(files: Sequence[str]) -> str:
     """Returns the SHA-256 of names, sizes, first and last bytes of files, in order.
 
-    It changes with corpus, vocabulary, seed and order of the records; reading a whole corpus at
-    every start would take too long. Folders are not part of it, so files may be moved.
+    It changes with corpus, vocabulary, seed and order of the records; reading whole files at
+    every start would take too long. It does not include folders, so files may be moved.
 
     Raises:
         UserError: a file cannot be read.
     """
     digest = hashlib.sha256()
     for path in files:
-        size, ends = _sample(path)
+        size, ends = _read_ends(path)
         digest.update(f"{os.path.basename(path)} {size}\n".encode() + ends)
     return digest.hexdigest()
 
 
 def content_identity(path: str) -> str:
-    """Returns an identity that is the same for copies of a file: of size, first and last bytes.
+    """Returns an identity shared by copies of a file: a hash of size, first and last bytes.
 
-    Empty files have the same identity only if they are links to each other.
+    Empty files share an identity only if one is a link to the other.
 
     Raises:
         UserError: the file cannot be read.
     """
-    size, ends = _sample(path)
+    size, ends = _read_ends(path)
     return (
         hashlib.sha256(f"{size}\n".encode() + ends).hexdigest() if size else file_identity(path)
     )
 
 
-def _sample(path: str) -> tuple[int, bytes]:
+def _read_ends(path: str) -> tuple[int, bytes]:
     """Returns the size of a file, and its first and last bytes."""
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
@@ -122,13 +122,13 @@ def changes_of(files: Sequence[str]) -> Callable[[str], None]:
 
     `locate_bad_records` turns its error into a message. Remote files are not compared.
     """
-    now = {path: fingerprint([path]) for path in files if not is_remote(path)}
+    before = {path: fingerprint([path]) for path in files if not is_remote(path)}
 
     def check(path: str) -> None:
-        if path not in now:
+        if path not in before:
             return
         with contextlib.suppress(UserError):  # it can no longer be read
-            if now[path] == fingerprint([path]):
+            if before[path] == fingerprint([path]):
                 return
         raise ValueError(f"{_CHANGED}{path}{_CHANGED}")
 
@@ -141,7 +141,7 @@ def file_size(path: str) -> int:
 
 
 def file_sha256(path: str) -> str:
-    """Returns the SHA-256 of all of a file, in hexadecimal."""
+    """Returns the SHA-256 of a whole file, in hexadecimal."""
     digest = hashlib.sha256()
     with tf.io.gfile.GFile(path, "rb") as file:
         while chunk := file.read(_HASHED_BYTES):
@@ -206,17 +206,17 @@ def locate_bad_records(
         changed = _CHANGED_PATH.search(str(error)) or _REMOVED_PATH.search(str(error))
         if changed:
             raise UserError(
-                f"{flag}: {changed[1]} has been removed or replaced while it was read: restore "
-                "it, and run the same command again, which resumes from the last checkpoint. "
-                "To train on new records, start a new run"
+                f"{flag}: {changed[1]} was removed or replaced while it was read: restore it, "
+                "and run the same command again to resume from the last checkpoint. To train "
+                "on new records, start a new run"
             ) from error
         files = find_record_files(patterns, flag)
         bad_record = diagnose_bad_record(files, seq_length, vocab_size)
         if bad_record is None and _BROKEN_RECORD.search(str(error)):
             raise UserError(
-                f"{flag}: a record was broken when it was read, but none is now: the file was "
-                "being written then, or storage failed. Run the same command again, which "
-                "resumes from the last checkpoint"
+                f"{flag}: a record was damaged when it was read, but is intact now: the file "
+                "was still being written, or storage failed. Run the same command again to "
+                "resume from the last checkpoint"
             ) from error
         if bad_record is None:
             raise

@@ -1,8 +1,8 @@
 """Reads TFRecords of pre-training data in batches, in a resumable order.
 
-The order of the examples is a function of the files, the seed and the position: files and
-shuffle buffer depend on (seed, epoch) only. So `start_example` resumes exactly where an
-uninterrupted run would be.
+The order of the examples depends only on the files and the seed: each epoch shuffles files and
+records with a seed of (seed, epoch). So `start_example` resumes exactly where an uninterrupted
+run would be.
 """
 
 import dataclasses
@@ -24,14 +24,14 @@ from pretrain_data.records.files import (
 from pretrain_data.records.format import RecordSpan, parse_records, read_span
 from pretrain_data.records.tfrecord_headers import FRAME_BYTES
 
-# The order of the examples depends on it, so it does not depend on the machine.
+# The same on every machine, because the order of the examples depends on it.
 _FILES_READ_AT_ONCE = 16
 _MAX_BAD_RECORDS_SHOWN = 10
-# TensorFlow makes room for a whole shuffle buffer at once, 24 bytes an example.
+# TensorFlow allocates a whole shuffle buffer at once, 24 bytes per example.
 _LARGE_SHUFFLE_BUFFER = 1_000_000
 
 
-# No function here needs AutoGraph, whose conversion of them takes a second or two.
+# Nothing here needs AutoGraph, whose conversion would take a second or two.
 @tf.autograph.experimental.do_not_convert
 def read_pretraining_records(
     patterns: str | Sequence[str],
@@ -59,17 +59,17 @@ def read_pretraining_records(
         seed: random seed of the shuffling.
         shuffle_buffer_size: size of the shuffle buffer, in examples; 0 disables shuffling.
         deterministic: False is faster, but cannot be resumed exactly, and workers that share
-            each batch would read other orders.
+            each batch would read in different orders.
         skip_bad_records: skip and report damaged records, at the cost of reading all files
             once beforehand. Otherwise reading fails with one of
             `bad_records.BAD_RECORD_ERRORS`, and `bad_records.diagnose_bad_record` locates
-            the damage. So it does if a file is opened that is not the same any more.
-        vocab_size: upper bound of the ids; a record with others is a damaged one.
+            the damage. Reading also fails if a file has changed when it is opened again.
+        vocab_size: upper bound of the ids; a record with other ids is damaged.
         start_example: number of examples already read by all workers.
         repeat: repeat forever; batches may span epochs. Otherwise every record is read once.
         pad_last_batch: without `repeat`, pad the last batch with rows of zeros (`input_mask`
             0) instead of making it smaller.
-        shard: share of the worker; its replicas take the batches in turn.
+        shard: shard of the worker, whose replicas take the batches in turn.
         flag: flag to name in errors.
         print_fn: gets a message about every skipped record.
 
@@ -80,16 +80,16 @@ def read_pretraining_records(
     Raises:
         UserError: no file matches, there is no record, the records have another length, or a
             file size differs from the manifest.
-        ValueError: the last batch of a shard must be padded, sharding by file requires
-            `repeat`, and by record, with several workers, `deterministic`.
+        ValueError: a shard has neither `repeat` nor `pad_last_batch`, sharding by file has no
+            `repeat`, or sharding by record, with several workers, is not `deterministic`.
     """
     if shard != UNSHARDED and not (repeat or pad_last_batch):
         raise ValueError("Without `repeat`, a shard needs `pad_last_batch`")
     by_file = shard.by_file
     if shard.num_workers > 1 and not (by_file or deterministic):
-        raise ValueError("Records are sharded by record in a deterministic order alone")
+        raise ValueError("Sharding by record needs `deterministic`")
     if by_file and not repeat:
-        raise ValueError("Without `repeat`, records are sharded by record, not by file")
+        raise ValueError("Sharding by file needs `repeat`")
     files = find_checked_record_files(
         patterns, max_seq_length, flag, skip_bad_records=skip_bad_records
     )
@@ -100,7 +100,7 @@ def read_pretraining_records(
     num_records = sum(counts)
     part = None
     if by_file:
-        part = _part_of_worker(counts, shard, flag)
+        part = _worker_part(counts, shard, flag)
         num_records = part.until - part.first
         start_example //= shard.num_workers
 
@@ -108,10 +108,10 @@ def read_pretraining_records(
     if repeat and start_example:
         first_epoch, position = divmod(start_example, num_records)
     if shuffle_buffer_size > _LARGE_SHUFFLE_BUFFER:
-        # Room for more than all records does not change their order.
+        # A buffer for more than all records does not change their order.
         most_records = sum(map(file_size, files)) // FRAME_BYTES
         shuffle_buffer_size = min(shuffle_buffer_size, most_records + 1)
-    # Files are opened again in every epoch.
+    # Files are opened again in every epoch, and may have changed by then.
     check = changes_of(files)
     epochs = tf.data.Dataset.range(first_epoch, tf.int64.max if repeat else first_epoch + 1)
     records = epochs.flat_map(
@@ -151,7 +151,7 @@ def _batches_of_shard(
 
 @dataclasses.dataclass(frozen=True)
 class _Part:
-    """Records `first` to `until` (exclusive) of an epoch; `counts` are those of its spans."""
+    """Records `first` to `until` (exclusive) of an epoch; `counts` has the records per span."""
 
     counts: list[int]
     first: int
@@ -159,11 +159,11 @@ class _Part:
     worker: int
 
 
-def _part_of_worker(counts: list[int], shard: DataShard, flag: str) -> _Part:
-    """Returns the records that a worker reads of each epoch, of its own files.
+def _worker_part(counts: list[int], shard: DataShard, flag: str) -> _Part:
+    """Returns the part of each epoch that a worker reads, if sharded by file.
 
     Raises:
-        UserError: there are none.
+        UserError: the part is empty.
     """
     num_records = sum(counts)
     part = _Part(counts, *shard.range(num_records), shard.worker)
@@ -183,7 +183,7 @@ def _readable_spans(
     flag: str,
     print_fn: Callable[[str], None],
 ) -> tuple[list[list[RecordSpan]], list[int]]:
-    """Returns the spans to read of each file, and the records of all spans if needed."""
+    """Returns the spans to read from each file and, if needed, the records of each span."""
     if not skip_bad_records:
         counts = count_records_by_file(files) if needs_counts else []
         return [[RecordSpan(path)] for path in files], counts
@@ -203,11 +203,11 @@ def _readable_spans(
         built = counts.get(path, scan.num_records)
         if scan.num_records < built:
             print_fn(f"{path}: {scan.num_records:,} of the {built:,} records built are good.")
-    return spans, [span.count for of_file in spans for span in of_file]
+    return spans, [span.count for file_spans in spans for span in file_spans]
 
 
 def _epoch_records(
-    spans_of_files: list[list[RecordSpan]],
+    spans_by_file: list[list[RecordSpan]],
     seed: int,
     epoch: tf.Tensor,
     shuffle_buffer_size: int,
@@ -215,20 +215,20 @@ def _epoch_records(
     part: _Part | None,
     check: Callable[[str], None],
 ) -> tf.data.Dataset:
-    """The serialized records of one epoch, or of a worker's part of it.
+    """Returns the serialized records of one epoch, or of a worker's part of it.
 
-    Files are shuffled, not their spans: then damage that is skipped moves the order by the
-    records that are lost, and a run that resumes without them does not read others again.
+    Files are shuffled, not their spans: skipped damage then shifts the order only by the lost
+    records, and a run that resumes without them does not read others again.
     """
-    # tf.random.set_seed would affect the seed of the shuffling.
+    # Otherwise, tf.random.set_seed would affect the seed of the shuffling.
     tf.compat.v1.get_default_graph().seed = None
-    spans = [span for of_file in spans_of_files for span in of_file]
+    spans = [span for file_spans in spans_by_file for span in file_spans]
     paths = tf.constant([span.path for span in spans])
     offsets = [span.offset for span in spans]
-    # Without damage, every span is a whole file, which needs no offset.
+    # Without damage, each span is a whole file and needs no offset.
     offset_of = tf.constant(offsets, tf.int64).__getitem__ if any(offsets) else lambda i: 0
     counts = tf.constant([span.count for span in spans], tf.int64)
-    lengths = [len(of_file) for of_file in spans_of_files]
+    lengths = [len(file_spans) for file_spans in spans_by_file]
     indices = tf.RaggedTensor.from_row_lengths(tf.range(len(spans)), lengths)
     order = tf.range(len(lengths))
     key = tf.stack([tf.constant(seed, tf.int64), epoch])
@@ -237,7 +237,7 @@ def _epoch_records(
     starts, ends = tf.zeros_like(counts), counts
     if part is not None:
         in_order = tf.gather(indices, order).flat_values
-        overlapping, starts, ends = _overlaps(in_order, part)
+        overlapping, starts, ends = _overlapping_spans(in_order, part)
         order, _ = tf.unique(tf.gather(indices.value_rowids(), overlapping))
 
     def read(span: tf.Tensor) -> tf.data.Dataset:
@@ -268,10 +268,10 @@ def _epoch_records(
     return records
 
 
-def _overlaps(order: tf.Tensor, part: _Part) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+def _overlapping_spans(order: tf.Tensor, part: _Part) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns the spans that overlap a part, in order, and the start and end in each span.
 
-    Spans are shuffled in each epoch before they are divided, so a worker reads all of them.
+    Each epoch shuffles the spans before dividing them, so a worker reads all over time.
     """
     counts = tf.constant(part.counts, tf.int64)
     lengths = tf.gather(counts, order)

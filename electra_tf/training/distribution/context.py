@@ -20,7 +20,7 @@ TRAIN_BATCH_SIZE = "train_batch_size"
 class DistributionContext(NamedTuple):
     """The strategy, the workers and the preemption handler of a run.
 
-    `side_by_side` is the number of parts of a batch that are computed at the same time.
+    `side_by_side` is the number of parts of a batch that are computed in parallel.
     """
 
     strategy: tf.distribute.Strategy
@@ -29,7 +29,7 @@ class DistributionContext(NamedTuple):
     side_by_side: int = 1
 
     def num_parts(self, num_micro_batches: int) -> int:
-        """Returns into how many parts replicas, micro-batches and cores divide a batch."""
+        """Returns the number of parts of a batch, over replicas, micro-batches and cores."""
         return self.strategy.num_replicas_in_sync * num_micro_batches * self.side_by_side
 
 
@@ -55,12 +55,12 @@ def create_context(
     if config.jit_compile and strategy.num_replicas_in_sync > 1 and _on_cpu(strategy):
         raise UserError(
             "--jit_compile: TensorFlow compiles steps of several replicas for GPUs only; "
-            "remove it on CPU devices"
+            "remove the flag on CPU devices"
         )
     if config.jit_compile and TRAIN_BATCH_SIZE in batch_sizes and runs_on_one_cpu(strategy):
         warn_once(
-            "--jit_compile is slow here, because it is for GPUs: on a CPU, training can be "
-            "twice as fast without it"
+            "--jit_compile is slow here, because it is meant for GPUs: on a CPU, training can "
+            "be twice as fast without it"
         )
     workers = Workers(strategy)
     return DistributionContext(strategy, workers, Preemption(workers), side_by_side)
@@ -101,11 +101,11 @@ def open_context(
 
     Args:
         config: hyperparameters, with `jit_compile`.
-        batch_sizes: names of the global batch sizes that replicas must divide.
-        hidden_size: of the encoder; if given, a small one on a CPU computes parts of a batch
-            side by side, for which the threads of the process are limited.
-        resumes_from: folder whose latest checkpoint a run resumes from, for the message about
-            lost workers; None if it does not train.
+        batch_sizes: names of the global batch sizes that are split among the replicas.
+        hidden_size: hidden size of the encoder; if given, a small encoder on a CPU computes
+            parts of a batch in parallel, with fewer threads per operation.
+        resumes_from: folder of the run's checkpoints, for the message about lost workers; None
+            if it does not train.
 
     Raises:
         UserError: a device is missing, a batch size is not divisible, or TF_CONFIG is invalid.

@@ -1,4 +1,4 @@
-"""Use of CPU cores: computes parts of a batch, and operations, in parallel."""
+"""Uses CPU cores: runs parts of a batch, and operations, in parallel."""
 
 import os
 from collections.abc import Sequence
@@ -13,19 +13,19 @@ from electra_tf.util.cpu_cores import (
     num_cores,
 )
 
-# Parts of a batch that inference computes at once; each is an execution of the graph. More than
-# two cores have not been measured.
+# Maximum number of parts of a batch that inference computes in parallel; each is an execution
+# of the graph. Measured with two cores only.
 _MAX_PARTS = 8
-# Tokens of a part of a batch. With more than the first number, what operations compute does not
-# fit into the caches, and parts of the second number take less time (benchmarks/RESULTS.md,
+# Tokens per part of a batch. The results of operations on more than the first number do not fit
+# into the CPU caches, and parts of the second number are faster (benchmarks/RESULTS.md,
 # "Inference against Hugging Face").
 _MAX_PART_TOKENS, _LONG_PART_TOKENS = 2048, 1024
-# Parts of a training batch that are computed at once; more have not been measured.
+# Parts of a training batch that are computed in parallel; larger numbers were not measured.
 _TRAINING_PARTS = 2
 # Largest hidden size of models that are trained in parts. ELECTRA-base is not faster with small
 # batches, and the gradients of each part take memory.
 _MAX_HIDDEN_SIZE = 512
-# Threads per operation, if this module has set them in this process.
+# Numbers of threads per operation that this module has set in this process.
 _own_limits: set[int] = set()
 
 
@@ -59,13 +59,13 @@ def parts_of(num_cores: int, num_tokens: int) -> int:
 def share_cores(config: DistributionConfig, hidden_size: int, rows: Sequence[int] = ()) -> int:
     """Divides the cores among parts of a batch, if that is faster.
 
-    The operations of a small model are short, and one after another leaves cores idle. Call it
-    before TensorFlow is initialized: the threads are those of the process.
+    The operations of a small model are short and, one after another, leave cores idle. Call
+    this before TensorFlow is initialized, because it sets the threads of the process.
 
     Args:
         config: configuration of the run.
-        hidden_size: hidden size of its largest encoder.
-        rows: batch sizes on a device, which the number of parts must divide.
+        hidden_size: hidden size of the largest encoder.
+        rows: batch sizes per device, which must be divisible by the number of parts.
 
     Returns:
         The number of parts of a batch to compute in parallel; 1 if nothing has changed.
@@ -79,31 +79,31 @@ def share_cores(config: DistributionConfig, hidden_size: int, rows: Sequence[int
 
 
 def limit_operation_threads(operations: int = 4) -> bool:
-    """Limits operations to a share of the cores, at least one, so that several run at once.
+    """Limits each operation to a share of the cores, so that several run in parallel.
 
-    For processes that compute parts of a batch, or answer requests, in parallel. Call it before
-    TensorFlow is initialized.
+    For processes that compute parts of a batch, or answer requests, in parallel. Call this
+    before TensorFlow is initialized.
 
     Args:
         operations: number of operations that share the cores.
 
     Returns:
-        Whether threads are limited: not if there is a GPU, or if the environment or the caller
-        has set the number of threads.
+        Whether threads are limited; False if there is a GPU, or if the environment or the
+        caller has set the number of threads.
     """
     threading = tf.config.threading
     has_gpu = bool(tf.config.list_physical_devices("GPU"))
     if has_gpu or any(name in os.environ for name in (INTRAOP_THREADS, INTEROP_THREADS)):
         return False
-    ours = {0, limited_cores()}  # those of a CPU limit are set by import_tensorflow
-    if threading.get_intra_op_parallelism_threads() not in ours | _own_limits:
+    defaults = {0, limited_cores()}  # import_tensorflow sets the threads of a CPU limit
+    if threading.get_intra_op_parallelism_threads() not in defaults | _own_limits:
         return False
-    if threading.get_inter_op_parallelism_threads() not in ours:
+    if threading.get_inter_op_parallelism_threads() not in defaults:
         return False
     limit = max(1, _num_cores() // operations)
     try:
         threading.set_intra_op_parallelism_threads(limit)
-    except RuntimeError:  # it is initialized
+    except RuntimeError:  # TensorFlow is already initialized
         return False
     _own_limits.add(limit)
     return True

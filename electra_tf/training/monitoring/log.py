@@ -38,11 +38,11 @@ from electra_tf.util.errors import UserError, reason_of
 from electra_tf.util.files import make_folders, write_atomically
 
 TENSORBOARD_DIR = "tensorboard"
-# Kind of the records of settings that a resumed run has changed.
+# Kind of records that list the changed settings of a resumed run.
 _SETTINGS = "settings"
-# Seconds of evaluations and checkpoints from which a warning says that they take too long.
+# Evaluations and checkpoints that together take fewer seconds are not warned of.
 _LONG_STOPS = 300.0
-# Characters that TensorBoard would take for Markdown, such as the ## of a piece.
+# Characters that TensorBoard would render as Markdown, such as the ## of a word piece.
 _MARKDOWN = re.compile(r"[\\`*_{}\[\]()#+\-.!>]")
 
 # Console columns: name in the log, label, format.
@@ -81,10 +81,10 @@ def format_metrics(values: Mapping[str, float]) -> str:
 
 
 class Utilization(NamedTuple):
-    """What the model FLOPs utilization (MFU) is computed from.
+    """Inputs for computing the model FLOPs utilization (MFU).
 
     Attributes:
-        peak_flops: peak FLOPs a second of all devices together.
+        peak_flops: peak FLOPs per second of all devices together.
         flops_per_step: model FLOPs of a step over the global batch, by stage of training and
             sequence length.
     """
@@ -98,15 +98,15 @@ class TrainLog:
 
     Args:
         model_dir: folder of the run.
-        first_step: global step at the start. Later records of an interrupted run are dropped
+        first_step: global step at the start. Later records of an interrupted run are removed
             from the file, because these steps are repeated.
-        num_train_steps, batch_size: steps of the run and sequences of a step, used for rates
+        num_train_steps, batch_size: steps of the run and sequences per step, used for rates
             and remaining time.
         seq_length: sequence length, in tokens; None if it varies.
-        utilization: of devices whose peak is known; None logs no MFU.
-        facts: what the diagnoses of the run need to know; None makes no diagnoses.
+        utilization: inputs for the MFU, if the devices' peak is known; None logs no MFU.
+        facts: facts about the run for its diagnoses; None disables them.
         settings: hyperparameters, shown by TensorBoard's HParams.
-        trackers: trackers of experiments, which get every record; closed at the end.
+        trackers: experiment trackers, which receive every record; closed at the end.
         stream: the console.
     """
 
@@ -126,7 +126,7 @@ class TrainLog:
     ) -> None:
         self.path = os.path.join(model_dir, LOG_FILE)
         self.tensorboard_dir = os.path.join(model_dir, TENSORBOARD_DIR)
-        # TensorFlow would make a folder that the others of a group cannot write to.
+        # TensorFlow would create a folder that is not writable for the group.
         make_folders(self.tensorboard_dir)
         self._num_train_steps = num_train_steps
         self._batch_size = batch_size
@@ -143,10 +143,10 @@ class TrainLog:
         timed = max((r["step"] for r in earlier if r["kind"] in ("train", START)), default=0)
         if timed < first_step < num_train_steps:
             self._write({"step": first_step, "kind": START})
-        with self._naming_errors():
+        with self._naming_folder():
             self._writer = tf.summary.create_file_writer(self.tensorboard_dir)
             if settings:
-                # TensorBoard shows the runs of one id as one.
+                # TensorBoard merges runs with the same id.
                 with self._writer.as_default(step=first_step):
                     hparams.hparams(
                         plain_settings(settings), trial_id=os.path.abspath(model_dir)
@@ -154,13 +154,13 @@ class TrainLog:
         self._stop_flag = facts and facts.stop_flag
         self._first_step, self._start = first_step, time.monotonic()
         self._last_step, self._last_time = first_step, self._start
-        self._stopped = 0.0  # seconds of evaluations and checkpoints
-        self._compiles = True  # the first steps
+        self._stopped_seconds = 0.0  # duration of evaluations and checkpoints
+        self._includes_compilation = True  # the first steps include compilation
 
     def set_phase(self, seq_length: int, stage: int = 0) -> None:
         """Sets the sequence length of the following steps, and their stage."""
         self._seq_length, self._stage = seq_length, stage
-        self._compiles = True
+        self._includes_compilation = True
 
     def training(self, step: int, values: Mapping[str, float]) -> None:
         """Logs the metrics and the rates (`RATES`) of the steps since the last record.
@@ -171,7 +171,7 @@ class TrainLog:
         rate = (step - self._last_step) / max(now - self._last_time, 1e-9)
         left = math.inf
         if rate:
-            seconds_per_step = 1 / rate + self._stopped / (step - self._first_step)
+            seconds_per_step = 1 / rate + self._stopped_seconds / (step - self._first_step)
             left = (self._num_train_steps - step) * seconds_per_step
         rates = {
             "steps_per_second": rate,
@@ -185,8 +185,8 @@ class TrainLog:
         if flops:
             rates["mfu"] = rate * flops / self._utilization.peak_flops
         self._record(step, "train", {**values, **rates})
-        with_compilation = " (with compilation)" if self._compiles else ""
-        self._compiles = False
+        with_compilation = " (with compilation)" if self._includes_compilation else ""
+        self._includes_compilation = False
         width = len(str(self._num_train_steps))
         self._bar.print(
             f"step {step:{width}}/{self._num_train_steps}  "
@@ -199,7 +199,7 @@ class TrainLog:
         self._diagnose({"step": step, "kind": "train", **values})
 
     def health(self) -> list[str]:
-        """Returns a line for everything that is wrong with the run."""
+        """Returns a line for each problem that the diagnoses have found."""
         return [] if self._health is None else self._health.summary()
 
     def evaluation(
@@ -232,7 +232,7 @@ class TrainLog:
         self._bar.show(step)
 
     def clear_progress(self) -> None:
-        """Removes what `progress` shows, so that others can print."""
+        """Clears the output of `progress`, so that other lines can be printed."""
         self._bar.clear()
 
     @contextlib.contextmanager
@@ -244,26 +244,26 @@ class TrainLog:
         finally:
             seconds = time.monotonic() - start
             self._last_time += seconds
-            self._stopped += seconds
+            self._stopped_seconds += seconds
 
     def close(self, error: BaseException | None = None) -> None:
         """Flushes and closes the files, and ends the runs of trackers.
 
-        `error` is what ended the training before its last step.
+        `error` is the exception that ended training before its last step.
         """
         self._bar.close()
-        with _naming(self.path):  # what could not be written is tried again
+        with _naming_file(self.path):  # retries to write what could not be written
             self._file.close()
-        with self._naming_errors():
+        with self._naming_folder():
             self._writer.close()
         close_trackers(self._trackers, error)
 
     def _warn_of_long_stops(self, now: float) -> None:
         """Warns of evaluations and checkpoints that take longer than the training."""
-        training = now - self._start - self._stopped
-        if self._stop_flag and self._stopped > max(training, _LONG_STOPS):
+        training_seconds = now - self._start - self._stopped_seconds
+        if self._stop_flag and self._stopped_seconds > max(training_seconds, _LONG_STOPS):
             warn_once(
-                "Evaluations and checkpoints take more of the time of this run than training: "
+                "Evaluations and checkpoints take more time than the training itself: "
                 f"increase {self._stop_flag}"
             )
 
@@ -278,8 +278,8 @@ class TrainLog:
         self._write({"step": step, "kind": kind, **record})
         finite = {f"{kind}/{name}": v for name, v in values.items() if math.isfinite(v)}
         log_to(self._trackers, step, finite)
-        # NumPy arrays, because TensorFlow never frees the Python numbers that it is given.
-        with self._naming_errors(), self._writer.as_default(step=np.array(step)):
+        # NumPy arrays, because TensorFlow never frees the Python numbers that are passed to it.
+        with self._naming_folder(), self._writer.as_default(step=np.array(step)):
             for name, value in values.items():
                 tf.summary.scalar(f"{kind}/{name}", np.array(value))
             self._writer.flush()
@@ -293,16 +293,17 @@ class TrainLog:
         ]
         line = json.dumps({"step": step, "sentences": rows}, ensure_ascii=False)
         with (
-            _naming(self._sentences_path),
+            _naming_file(self._sentences_path),
             open(self._sentences_path, "a", encoding="utf-8") as file,
         ):
             file.write(line + "\n")
-        with self._naming_errors(), self._writer.as_default(step=np.array(step)):
+        with self._naming_folder(), self._writer.as_default(step=np.array(step)):
             texts = [_MARKDOWN.sub(r"\\\g<0>", render(row, color=False)) for row in sentences]
             tf.summary.text("held-out sentences: token(original), suspected?", texts)
 
     @contextlib.contextmanager
-    def _naming_errors(self) -> Iterator[None]:
+    def _naming_folder(self) -> Iterator[None]:
+        """Names TensorBoard's folder in write errors."""
         try:
             yield
         except tf.errors.OpError as error:
@@ -311,7 +312,7 @@ class TrainLog:
             ) from error
 
     def _write(self, record: Mapping[str, Any]) -> None:
-        with _naming(self.path):
+        with _naming_file(self.path):
             self._file.write(json.dumps(record) + "\n")
             self._file.flush()
 
@@ -356,8 +357,8 @@ class SilentLog:
 
 
 @contextlib.contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Names the file in errors of writing, which Python's do not."""
+def _naming_file(path: str) -> Iterator[None]:
+    """Names the file in write errors, which Python does not."""
     try:
         yield
     except OSError as error:
@@ -369,13 +370,13 @@ def _drop_records_after(file: str, step: int) -> None:
     path = pathlib.Path(file)
     if not path.exists():
         return
-    # Bytes, since a killed run may have written half of a character.
+    # Read as bytes, because a killed run may have written part of a character.
     content = path.read_bytes()
     lines = content.split(b"\n")
     steps = [_step_of(line) for line in lines]
-    kept = [line + b"\n" for line, of in zip(lines, steps, strict=True) if of <= step]
-    # The last one was truncated when the run was killed, or is empty.
-    if damaged := [i for i, of_line in enumerate(steps[:-1], 1) if of_line == math.inf]:
+    kept = [line + b"\n" for line, at in zip(lines, steps, strict=True) if at <= step]
+    # The last line is not reported: it is empty, or was truncated when the run was killed.
+    if damaged := [i for i, at in enumerate(steps[:-1], 1) if at == math.inf]:
         more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
         warn_once(f"{path}, line {damaged[0]}{more}: removed, because it is not a log record")
     if b"".join(kept) != content:
@@ -383,9 +384,9 @@ def _drop_records_after(file: str, step: int) -> None:
 
 
 def _step_of(line: bytes) -> float:
-    """Returns the step that a record is of, or infinity for anything else.
+    """Returns the step of a record, or infinity for anything else.
 
-    Changed settings are of the next step: a start that resumes before it may have others.
+    Changed settings count as the next step: a run that resumes before it may have others.
     """
     try:
         record = json.loads(line)

@@ -1,4 +1,4 @@
-"""The files of a run that reports read: its log, and a description of its environment.
+"""The files of a run that reports read: its log, and the description of its environment.
 
 No TensorFlow is imported here.
 """
@@ -28,10 +28,10 @@ ENVIRONMENT, DATA_STATISTICS = "environment", "data"
 PARTS = "parts of a batch"
 # Statistics of the data.
 STATISTICS = ("unigram_accuracy", "unknown_share")
-# How fast training is, in the log beside the metrics; tokens are counted with padding.
+# Rates of training, logged beside the metrics; tokens include padding.
 SECONDS_LEFT = "seconds_left"
 RATES = ("steps_per_second", "sequences_per_second", "tokens_per_second", SECONDS_LEFT, "mfu")
-# Kind of the record of a start that resumes after the last record of training.
+# Kind of the record of a start that resumes after the last training record.
 START = "start"
 # Kinds of records whose values are metrics.
 METRIC_KINDS = ("train", "eval")
@@ -50,7 +50,7 @@ def write_run_info(
         model_dir: folder of the run.
         devices: names of the devices.
         data: statistics of a sample of the records; None keeps those of the file.
-        num_parts: into how many parts a batch is divided; None does not record it.
+        num_parts: number of parts that a batch is divided into; None does not record it.
     """
     path = os.path.join(model_dir, RUN_INFO_FILE)
     if data is None:
@@ -96,8 +96,8 @@ def describe_other_parts(model_dir: str, num_parts: int) -> list[str]:
     if before in (None, num_parts):
         return []
     return [
-        f"Parts:   a batch is divided into {num_parts} parts, before into {before}: dropout "
-        "masks differ from those of an uninterrupted run"
+        f"Parts:   a batch is divided into {num_parts} parts, previously into {before}: "
+        "dropout masks differ from those of an uninterrupted run"
     ]
 
 
@@ -110,7 +110,7 @@ def is_number(value: Any) -> bool:
 def read_log(path: str | os.PathLike) -> list[dict[str, Any]]:
     """Returns the records of a JSON-lines log.
 
-    A truncated last line is left out, with a warning: the run was killed, or is writing it.
+    A truncated last line is ignored, with a warning: the run was killed, or is writing it.
 
     Raises:
         UserError: the file cannot be read, or a line is not a record.
@@ -119,23 +119,23 @@ def read_log(path: str | os.PathLike) -> list[dict[str, Any]]:
 
 
 def training_seconds(records: Sequence[Mapping[str, Any]]) -> float:
-    """Returns how long the training steps of a log took, over all starts of the run.
+    """Returns the duration of the training steps of a log, over all starts of the run.
 
-    Evaluations and checkpoints are left out, as in the rates of the records. Steps that a start
-    trained after its last record are assumed to have taken as long as the others. Steps before
-    the first record, such as those of the authors' code, are left out.
+    It excludes evaluations and checkpoints, like the rates of the records, and steps before the
+    first record, such as those of the authors' code. Steps that a start trained after its last
+    record are assumed to have taken as long as the others.
     """
-    seconds, timed, first, before = 0.0, 0, 0, 0
+    seconds, timed_steps, first, previous = 0.0, 0, 0, 0
     for record in records:
         rate = record.get("steps_per_second")
-        if record["kind"] == START and not timed:
+        if record["kind"] == START and not timed_steps:
             first = record["step"]
         if record["kind"] == "train" and rate:
-            seconds += (record["step"] - before) / rate
-            timed += record["step"] - before
+            seconds += (record["step"] - previous) / rate
+            timed_steps += record["step"] - previous
         if record["kind"] in ("train", START):
-            before = record["step"]
-    return seconds * (before - first) / timed if timed else 0.0
+            previous = record["step"]
+    return seconds * (previous - first) / timed_steps if timed_steps else 0.0
 
 
 def read_sentences(model_dir: str | os.PathLike) -> list[dict[str, Any]]:
@@ -159,23 +159,23 @@ def _read_json_lines(
 
     Args:
         path: the file.
-        check: raises KeyError, TypeError or ValueError for what does not belong there.
+        check: raises KeyError, TypeError or ValueError for an invalid record.
     """
     try:
         content = pathlib.Path(path).read_bytes()
-        # Half of a character at the end is left out: the last line is truncated.
+        # Ignores part of a character at the end, where the last line is truncated.
         lines = codecs.getincrementaldecoder("utf-8")().decode(content).split("\n")
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: {not_utf8(error)}") from error
-    last = len(lines)  # has no end of line, and is usually empty
+    last = len(lines)  # a line without a newline, usually empty
     for number, line in enumerate(lines, 1):
         if number == last and not _is_json(line):
             if line:
                 warn_once(
-                    f"{path}: the last line is incomplete and left out: the run was killed "
-                    "while writing it, or is writing it now"
+                    f"{path}: the last line is incomplete and ignored: the run was killed "
+                    "while writing it, or is still writing it"
                 )
             return
         try:
@@ -183,7 +183,7 @@ def _read_json_lines(
             check(record)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise UserError(
-                f"{path}, line {number}: not a record of a log ({error!r:.80}). Remove the line"
+                f"{path}, line {number}: not a log record ({error!r:.80}). Remove the line"
             ) from error
         yield record
 
@@ -212,7 +212,7 @@ def _check_sentences(record: Mapping[str, Any]) -> None:
     for sentence in record["sentences"]:
         for token, original, probability in sentence:
             if not (isinstance(token, str) and isinstance(original, str)):
-                raise TypeError("a token is no text")
+                raise TypeError("a token is not a string")
             if not is_number(probability):
                 raise TypeError(f"a probability is {probability!r:.40}")
 

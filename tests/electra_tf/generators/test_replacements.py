@@ -57,7 +57,7 @@ def test_no_gradient_flows_through_the_replacements(make_model):
         ({"objective": "mlm"}, "--objective=mlm replaces no token"),
         ({"objective": "electric"}, "--objective=electric assumes sampled tokens"),
         ({"objective": "adversarial"}, "--objective=adversarial assumes sampled tokens"),
-        ({"generator_type": "uniform"}, "--generator_type=uniform would always take the same"),
+        ({"generator_type": "uniform"}, "--generator_type=uniform always has the same one"),
         ({"temperature": 2.0}, "--temperature=2.0 does not change it"),
         ({"temperature_end": 2.0}, "--temperature_end=2.0 does not change it"),
     ],

@@ -273,7 +273,7 @@ def test_logs_that_cannot_be_read_are_named(tmp_path):
     with pytest.raises(UserError, match=f"^{path}: line 1 is not UTF-8"):
         read_sentences(tmp_path)
     path.write_text('{"step": 1, "sentences": []}\n[]\n{"step": 2, "sentences": []}\n')
-    with pytest.raises(UserError, match=f"^{path}, line 2: not a record of a log"):
+    with pytest.raises(UserError, match=f"^{path}, line 2: not a log record"):
         read_sentences(tmp_path)
     path.write_text('{"step": 1, "sentences": []}\n{"st')
     assert [record["step"] for record in read_sentences(tmp_path)] == [1]
@@ -284,7 +284,7 @@ def test_a_log_that_is_read_while_it_is_written_lacks_half_a_line(tmp_path, caps
     path = tmp_path / LOG_FILE
     path.write_text('{"step": 1, "kind": "train", "loss": null}\n{"step": 2, "ki')
     assert read_log(path) == [{"step": 1, "kind": "train", "loss": None}]
-    assert f"{path}: the last line is incomplete and left out" in capsys.readouterr().err
+    assert f"{path}: the last line is incomplete and ignored" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_a_line_that_is_no_record_is_named(tmp_path, line, capsys):
     good = '{"step": 1, "kind": "train", "loss": 1.0}\n'
     path = tmp_path / LOG_FILE
     path.write_text(f"{good}{line}\n{good}")
-    with pytest.raises(UserError, match=rf"^{path}, line 2: not a record of a log.* Remove"):
+    with pytest.raises(UserError, match=rf"^{path}, line 2: not a log record.* Remove"):
         read_log(path)
 
 

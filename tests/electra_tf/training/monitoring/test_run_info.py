@@ -19,7 +19,7 @@ def test_another_number_of_parts_of_a_batch_is_told(tmp_path):
     write_run_info(folder, [], {}, num_parts=2)
     assert describe_other_parts(folder, 2) == []
     (line,) = describe_other_parts(folder, 4)
-    assert "a batch is divided into 4 parts, before into 2" in line
+    assert "a batch is divided into 4 parts, previously into 2" in line
 
 
 def trained(step: int, rate: float) -> dict:
