@@ -1,4 +1,4 @@
-r"""The bodies of the programs.
+r"""The bodies of the command-line programs.
 
 Each function is a command: it defines its flags, parses the command line, runs its body and
 exits. Its docstring is the `--help` of the command. TensorFlow takes seconds to load, so
@@ -45,13 +45,13 @@ def build_vocabulary() -> None:
         python build_vocabulary.py --corpus-dir demo/factbook/corpus --vocab-size 4096 \
             --output-file demo/output/vocab.txt
 
-    For Korean, Japanese, Thai and Indic languages, keep accents; stripping them takes letters
+    For Korean, Japanese, Thai and Indic languages, keep accents; stripping them breaks letters
     apart:
 
         python build_vocabulary.py --corpus-dir corpus --vocab-size 8192 \
             --output-file data/vocab.txt --no-strip-accents
 
-    A report on held-out text, beside another vocabulary:
+    With a report on held-out text, compared with another vocabulary:
 
         python build_vocabulary.py --input 'text/*.jsonl.gz' --vocab-size 30000 \
             --output-file data/vocab.txt --report 'held_out/*.jsonl.gz' \
@@ -122,9 +122,9 @@ def inspect_dataset() -> None:
             --vocab_file demo/output/vocab.txt
 
     --verify reads every record and compares counts, sizes and hashes with the manifest,
-    pretrain_data.json; the first damaged file and byte offset is an error.
+    pretrain_data.json; an error names the first damaged file and its byte offset.
 
-    Takes the flags of run_pretraining.py, too, so that its recipes can be passed: those of
+    Also takes the flags of run_pretraining.py, so that its recipes can be passed: those of
     training, evaluation and trackers have no effect.
     """
     config = inspection.config_from_flags()
@@ -192,20 +192,20 @@ def run_pretraining() -> None:
             if chief:
                 warn_of_shared_shards(config, records)
             evaluate(config, records, token_counts=partial(count_trained_tokens, config))
-    of_worker = []
+    worker_settings = []
     if config.strategy == MULTI_WORKER:
         names = ("strategy", "workers", "task_index")
-        of_worker = [name for name in names if getattr(config, name) is not None]
+        worker_settings = [name for name in names if getattr(config, name) is not None]
     if config.do_train and chief:
         more = ("--do_train=false", "--do_eval")
-        print(next_command("run_pretraining.py", *more, of_worker=of_worker))
+        print(next_command("run_pretraining.py", *more, worker_settings=worker_settings))
     elif (
         chief
         and model_class(config).has_discriminator
-        and not has_only_authors_checkpoint(config.model_dir)  # refused by the next program
+        and not has_only_authors_checkpoint(config.model_dir)  # the next program refuses it
         and os.path.exists(replaced_tokens.SENTENCES)
     ):
-        print(next_command("show_replaced_tokens.py", of_worker=of_worker))
+        print(next_command("show_replaced_tokens.py", worker_settings=worker_settings))
 
 
 @program(finetuning.define_flags, remote=finetuning.REMOTE)
@@ -266,7 +266,7 @@ def report(arguments: Sequence[str]) -> None:
 
         python report.py demo/output/models/quickstart
 
-    Several runs are compared; a run of fine-tuning is named by its results:
+    Several runs are compared; a fine-tuning run is given by its results file:
 
         python report.py data/models/first data/models/second --output comparison.html
         python report.py data/models/small/results/cola_results.json
@@ -290,7 +290,7 @@ def show_replaced_tokens() -> None:
 
     The file has one sentence per line. The latest checkpoint of the run is used.
 
-    Takes the flags of run_pretraining.py, too, so that its recipes can be passed: those of
+    Also takes the flags of run_pretraining.py, so that its recipes can be passed: those of
     training, evaluation and trackers have no effect.
     """
     config = replaced_tokens.config_from_flags()
@@ -323,7 +323,7 @@ def score_text() -> None:
     A text file has one text per line, an n-best file one JSON object per line:
     {"hypotheses": [{"text": "good day", "score": -3.2}], "reference": "good day"}.
 
-    Takes the flags of run_pretraining.py, too, so that its recipes can be passed: those of
+    Also takes the flags of run_pretraining.py, so that its recipes can be passed: those of
     training, evaluation and trackers have no effect.
     """
     config = scoring.config_from_flags()
@@ -393,7 +393,7 @@ def serve_demo() -> None:
             --generator demo/output/exported/generator --tasks demo/output/exported/router
 
     Open http://127.0.0.1:8080/ and type a sentence: every token is shaded by its probability
-    of being replaced, and pointing at one shows what the generator would put there. Needs
+    of being replaced, and hovering over one shows what the generator would predict. Needs
     the extra `demo`: pip install 'electra-tf[demo]'.
     """
     config = web_demo.config_from_flags()
@@ -413,7 +413,7 @@ def flops_computation() -> None:
         python flops_computation.py
         python flops_computation.py --recipe recipes/small.flags,recipes/base.flags
 
-    A recipe with changes, all numbers written to a file as well:
+    A recipe with changes, with all numbers also written to a file:
 
         python flops_computation.py --flagfile recipes/small.flags --train_batch_size 64 \
             --json flops.json

@@ -30,7 +30,7 @@ def training_records(
         print_fn: prints a message about every skipped record.
 
     Raises:
-        UserError: `--pretrain_tfrecords` does not locate the records of a length.
+        UserError: `--pretrain_tfrecords` gives no records of one of the lengths.
     """
     lengths = (*config.length_curriculum, config.max_seq_length)
     return RecordFiles(
@@ -48,7 +48,7 @@ def training_records(
 def count_trained_tokens(config: PretrainingConfig, vocab_size: int) -> np.ndarray:
     """Returns the token counts of the training records, int64 [vocab_size].
 
-    Warns if they are not those that the model in `model_dir` was trained on.
+    Warns if the model in `model_dir` was trained on other records.
 
     Raises:
         UserError: they cannot be read, so a model that uses their counts cannot be evaluated.
@@ -70,8 +70,8 @@ def count_trained_tokens(config: PretrainingConfig, vocab_size: int) -> np.ndarr
         if model_class(config).generator_class(config).needs_counts:
             uses.append(f"--generator_type={config.generator_type}")
         raise UserError(
-            f"{' and '.join(uses)}: the token frequencies of the training records are needed, "
-            f"also in evaluations. {error}"
+            f"{' and '.join(uses)}: evaluations need the token frequencies of the training "
+            f"records, too. {error}"
         ) from error
 
 
@@ -80,8 +80,8 @@ def held_out_records(
 ) -> RecordFiles | None:
     """Returns the records of `--eval_tfrecords`.
 
-    If it is unset, these are the records held out beside the training records, if any; if it is
-    empty, there are none.
+    If the flag is unset, returns the records held out beside the training records, or None if
+    there are none; if it is empty, returns None.
 
     Args:
         config: configuration of the run.
@@ -90,11 +90,11 @@ def held_out_records(
     patterns = config.eval_tfrecords
     if patterns is None:
         patterns = ",".join(_held_out_patterns(config))
-    return _read_once(config, patterns, EVAL_FLAG, print_fn) if patterns else None
+    return _unrepeated_records(config, patterns, EVAL_FLAG, print_fn) if patterns else None
 
 
 def warn_of_shared_files(training: RecordFiles, held_out: RecordFiles) -> None:
-    """Warns of files that are both trained and evaluated on, or are copies of such files."""
+    """Warns of evaluated files that are also trained on, or are copies of trained ones."""
     trained = set(map(content_identity, training.files()))
     files = held_out.files()
     common = [path for path in files if content_identity(path) in trained]
@@ -108,7 +108,8 @@ def warn_of_shared_files(training: RecordFiles, held_out: RecordFiles) -> None:
 def warn_of_shared_shards(config: PretrainingConfig, evaluated: RecordFiles) -> None:
     """Warns of an evaluation on some of the training records, if these can be found.
 
-    `electra_tf.pretraining.run_description.warn_of_training_records` warns of all of them.
+    If it is on all of them, `electra_tf.pretraining.run_description.warn_of_training_records`
+    warns.
     """
     try:
         training = training_records(config, discard)
@@ -120,7 +121,7 @@ def warn_of_shared_shards(config: PretrainingConfig, evaluated: RecordFiles) -> 
 
 
 def _held_out_patterns(config: PretrainingConfig) -> Iterator[str]:
-    """Yields the records of --eval_fraction in the folders of the training records."""
+    """Yields patterns of the records of --eval_fraction beside the training records."""
     try:
         files = find_record_files(records_of_length(config, config.max_seq_length), TRAIN_FLAG)
     except UserError:
@@ -150,7 +151,7 @@ def evaluated_records(
         UserError: there are none, or the results would overwrite one of their files.
     """
     patterns = records_of_length(config, config.max_seq_length)
-    records = held_out_records(config, print_fn) or _read_once(
+    records = held_out_records(config, print_fn) or _unrepeated_records(
         config, patterns, TRAIN_FLAG, print_fn
     )
     for name in ("results_txt", "results_json", "results_pkl"):
@@ -159,7 +160,7 @@ def evaluated_records(
     return records
 
 
-def _read_once(
+def _unrepeated_records(
     config: PretrainingConfig, patterns: str, flag: str, print_fn: Callable[[str], None]
 ) -> RecordFiles:
     return RecordFiles(
@@ -173,5 +174,5 @@ def _read_once(
 
 
 def _num_ids(config: PretrainingConfig) -> int:
-    """Returns the number of token ids: further embeddings, if any, have no token."""
+    """Returns the number of token ids; the embeddings may have more rows than tokens."""
     return min(config.vocab_size, load_vocabulary(config.vocab_file, "--vocab_file").size)

@@ -52,8 +52,8 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
         AUTO,
         list(METHODS),
         "Scoring method: mlm masks one token at a time; electra combines that with the "
-        "discriminator; two_tower and electric take one pass per text. auto selects mlm, or "
-        "the one of the last two that the model's objective trains.",
+        "discriminator; two_tower and electric take one pass per text. auto selects two_tower "
+        "or electric if the model's objective trains it, else mlm.",
         **options,
     )
     flags.DEFINE_boolean(
@@ -66,15 +66,15 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_integer(
         "num_candidates",
         100,
-        "--method=electra: among so many candidates of the generator, the discriminator "
-        "predicts a token, which takes a pass for each.",
+        "--method=electra: number of candidates of the generator among which the discriminator "
+        "predicts a token; it takes one pass per candidate.",
         lower_bound=1,
         **options,
     )
     flags.DEFINE_integer(
         "score_batch_size",
         64,
-        "Rows per batch; a row holds texts side by side, for --method=mlm one per token.",
+        "Rows per batch; a row holds several texts, with --method=mlm a copy for each token.",
         lower_bound=1,
         **options,
     )

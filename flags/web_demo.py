@@ -31,8 +31,8 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_string(
         "host",
         DemoConfig.host,
-        "Address to listen on. Any other than the loopback address exposes the page, which "
-        "has no authentication, to the network.",
+        "Address to listen on. Any address other than loopback exposes the page, which has no "
+        "authentication, to the network.",
         **options,
     )
     flags.DEFINE_integer("port", DemoConfig.port, "Port; 0 picks a free one.", **options)
@@ -46,8 +46,8 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_float(
         "request_seconds",
         DemoConfig.request_seconds,
-        "Timeout of a request, in seconds: for the client to send it, and again for the "
-        "client to receive the answer.",
+        "Timeout in seconds for a client to send a request, and again for it to receive the "
+        "answer.",
         **options,
     )
     flags.DEFINE_integer(

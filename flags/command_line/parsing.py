@@ -15,7 +15,7 @@ from flags.command_line.recipe_files import find_flagfiles
 # Comments after a value in a flag file, which shells would remove.
 _COMMENT = re.compile(r"\S\s+#")
 # Flags that take several files, separated by commas.
-_FILES = ("eval_tfrecords", "input", "pretrain_tfrecords", "report")
+_FILE_LIST_FLAGS = ("eval_tfrecords", "input", "pretrain_tfrecords", "report")
 _BOOLEAN_VALUES = ("true", "false", "t", "f", "1", "0")
 
 
@@ -40,7 +40,7 @@ def normalize_arguments(
             normalized.extend(arguments[i:])
             break
         # An argument with a space before "=" is the value of the preceding flag.
-        is_flag = argument.startswith("-") and argument != "-" and not _is_numbers(argument)
+        is_flag = argument.startswith("-") and argument != "-" and not _is_number_list(argument)
         is_flag = is_flag and " " not in argument.partition("=")[0]
         if not is_flag:
             normalized.append(argument)
@@ -77,22 +77,22 @@ def parse(
         raise UserError(str(error).removeprefix("ERROR:: ")) from error
     except UnicodeDecodeError as error:
         given = ", ".join(n for n in normalized if n.startswith("--flagfile"))
-        raise UserError(f"{given}: the file, or one that it names, is not UTF-8") from error
+        raise UserError(f"{given}: the file, or one that it includes, is not UTF-8") from error
     for name in flag_values:
         value = flag_values[name].value
         if value is not None:
             flag_values[name].value = with_home(value)
         if flag_values[name].present and isinstance(value, str) and _COMMENT.search(value):
             warn_once(
-                f"--{name}={value}: the # and what follows it are part of the value; in a flag "
-                "file, a comment is a line of its own"
+                f"--{name}={value}: the # and the text after it are part of the value; in a "
+                "flag file, a comment must be on its own line"
             )
     return rest
 
 
 def _warn_of_repeated_files(arguments: Sequence[str], flag_values: flags.FlagValues) -> None:
     """Warns of files that are not read because the same flag is given again later."""
-    for name in _FILES:
+    for name in _FILE_LIST_FLAGS:
         if name not in flag_values or flag_values[name].boolean:
             continue
         given = []
@@ -106,7 +106,7 @@ def _warn_of_repeated_files(arguments: Sequence[str], flag_values: flags.FlagVal
                 given.append(value if equals else following)
         if len(set(given)) > 1:
             warn_once(
-                f"--{name} is given {len(given)} times, and the last one counts: "
+                f"--{name} is given {len(given)} times, but only the last value is used: "
                 f"{', '.join(given[:-1])} is not read. To read all, separate them with commas: "
                 f"--{name}={','.join(given)}"
             )
@@ -156,8 +156,8 @@ def unexpected_argument_message(argument: str) -> str:
     return f"Unexpected argument {argument!r}: {hint}"
 
 
-def _is_numbers(argument: str) -> bool:
-    """Whether it is a number, or numbers with commas between them."""
+def _is_number_list(argument: str) -> bool:
+    """Whether an argument is a number, or several separated by commas."""
     try:
         for part in argument.split(","):
             float(part)

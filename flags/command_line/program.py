@@ -41,7 +41,7 @@ USAGE_ERROR_STATUS = 2
 USER_ERROR_STATUS = 1
 INTERRUPTED_STATUS = 130
 # Errors that the user can fix, such as a full disk, a read-only folder or a missing file.
-OF_THE_SYSTEM = frozenset(
+USER_ERRNOS = frozenset(
     (
         errno.EACCES,
         errno.EAGAIN,
@@ -185,7 +185,7 @@ def _exiting_on_errors(values: Mapping[str, Any]) -> Iterator[None]:
     except WorkerLostError as error:
         _exit_with_message(error, error.exit_status)
     except OSError as error:
-        if error.errno not in OF_THE_SYSTEM:
+        if error.errno not in USER_ERRNOS:
             raise
         if verbose:
             traceback.print_exc()
@@ -209,9 +209,9 @@ def _exiting_on_errors(values: Mapping[str, Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def preemptible() -> Iterator[None]:
-    """Ends a program as preempted on signals outside of training, with nothing to save.
+    """Ends a program as preempted if a signal arrives outside of training.
 
-    They may arrive while TensorFlow is imported, or between the runs of a search.
+    Then there is nothing to save, for example during imports or between runs of a search.
     `electra_tf.training.distribution.preemption` handles signals during training.
     """
     with handling(TERMINATIONS, _end_as_preempted):
@@ -221,7 +221,7 @@ def preemptible() -> Iterator[None]:
 def _end_as_preempted(number: int, frame: FrameType | None) -> None:
     if number == signal.SIGHUP:
         discard_closed_terminal()
-    # Not an `Exception`, which a library might catch while it is imported.
+    # Exits by SystemExit, because a library that is being imported might catch an `Exception`.
     name = signal.Signals(number).name
     print(f"{name}: nothing to save. Run the same command again to resume.", file=sys.stderr)
     sys.exit(PreemptedError.exit_status)
@@ -274,7 +274,7 @@ def _define_output_flags(*, quiet: bool) -> None:
 
 @contextlib.contextmanager
 def _discarding_output() -> Iterator[None]:
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+    with open(os.devnull, "w") as devnull, contextlib.redirect_stdout(devnull):
         yield
 
 

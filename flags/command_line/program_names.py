@@ -1,4 +1,4 @@
-"""Names of the programs: of files in a checkout, and of console scripts."""
+"""Names of the programs: files in a checkout, or console scripts."""
 
 import pathlib
 import re
@@ -23,35 +23,37 @@ CONSOLE_SCRIPTS: Mapping[str, str] = {
     "flops_computation.py": "electra-flops",
     "report.py": "electra-report",
 }
-# Flags of one of several workers.
-_OF_WORKER = ("strategy", "workers", "task_index", "worker_timeout", "shard_by")
+# Flags of a run of several workers.
+_WORKER_FLAGS = ("strategy", "workers", "task_index", "worker_timeout", "shard_by")
 
 
-def next_command(file: str, *more: str, of_worker: Collection[str] = ()) -> str:
+def next_command(file: str, *more: str, worker_settings: Collection[str] = ()) -> str:
     """Returns a line that suggests a program with the flags of this command and `more`.
 
     Args:
         file: the program.
         *more: further flags.
-        of_worker: settings that make this command that of one of several workers; the
-            suggested one runs by itself.
+        worker_settings: settings that make this command one of several workers; the suggested
+            command runs on one host, without them.
     """
-    given, removed = _on_one_host(sys.argv[1:]) if of_worker else (sys.argv[1:], set())
-    in_files = ", ".join(f"--{name}" for name in of_worker if name not in removed)
-    # No flag overrides a list of workers.
+    given, removed = (
+        _without_worker_flags(sys.argv[1:]) if worker_settings else (sys.argv[1:], set())
+    )
+    in_files = ", ".join(f"--{name}" for name in worker_settings if name not in removed)
+    # No flag overrides the list of workers in a file.
     without = f"without {in_files} of --flagfile or --hparams, " if in_files else ""
     arguments = shlex.join([*given, *more])
     return spell_programs(f"Next:        {without}python {file} {arguments}")
 
 
-def _on_one_host(arguments: Sequence[str]) -> tuple[list[str], set[str]]:
-    """Returns the arguments of a worker without the flags that make it one, and their names."""
+def _without_worker_flags(arguments: Sequence[str]) -> tuple[list[str], set[str]]:
+    """Returns the arguments without the flags of workers, and the names of these flags."""
     kept, removed = [], set()
     remaining = iter(arguments)
     for argument in remaining:
         flag, equals, _ = argument.partition("=")
         name = flag.lstrip("-").replace("-", "_")
-        if not flag.startswith("-") or name not in _OF_WORKER:
+        if not flag.startswith("-") or name not in _WORKER_FLAGS:
             kept.append(argument)
             continue
         removed.add(name)

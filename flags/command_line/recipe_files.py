@@ -27,38 +27,38 @@ def find_recipe(path: str) -> str:
 def find_flagfiles(arguments: Sequence[str]) -> list[str]:
     """Returns the arguments with the path of each `--flagfile` looked up.
 
-    A file that includes a recipe of this installation is replaced by its flags, since absl
-    looks for included files in the working folder alone.
+    A file that includes an installed recipe is replaced by its flags, because absl looks for
+    included files only in the working folder.
     """
     found: list[str] = []
     for argument in arguments:
         name, equals, value = argument.partition("=")
         if name == _FLAGFILE and equals:
             path = find_recipe(value)
-            found += _flags_of(path) if _includes_recipe(path) else [f"{name}={path}"]
+            found += _read_flags(path) if _includes_recipe(path) else [f"{name}={path}"]
         elif found and found[-1] == _FLAGFILE:
             path = find_recipe(argument)
-            found[-1:] = _flags_of(path) if _includes_recipe(path) else [_FLAGFILE, path]
+            found[-1:] = _read_flags(path) if _includes_recipe(path) else [_FLAGFILE, path]
         else:
             found.append(argument)
     return found
 
 
 def _includes_recipe(path: str) -> bool:
-    """Whether a flag file names a recipe, also by another one, that is found elsewhere."""
+    """Whether a flag file includes an installed recipe, directly or through another file."""
     included = [line for each in with_included([path]) for line in _lines(each)]
-    return any(find_recipe(value) != value for value in _values_of_flagfile(included))
+    return any(find_recipe(value) != value for value in _flagfile_values(included))
 
 
-def _flags_of(path: str, including: tuple[str, ...] = ()) -> list[str]:
+def _read_flags(path: str, including: tuple[str, ...] = ()) -> list[str]:
     """Returns the flags of a flag file and of those that it includes, in their order."""
     found: list[str] = []
     for line in _lines(path, errors="strict"):
-        for included in map(find_recipe, _values_of_flagfile([line])):
+        for included in map(find_recipe, _flagfile_values([line])):
             if not os.path.isfile(included):
-                found.append(f"{_FLAGFILE}={included}")  # absl reports it
+                found.append(f"{_FLAGFILE}={included}")  # absl reports that it is missing
             elif included not in (*including, path):
-                found += _flags_of(included, (*including, path))
+                found += _read_flags(included, (*including, path))
         if line.strip() and not re.match(r"#|//|--?flagfile=", line):
             found.append(line.strip())
     return found
@@ -73,7 +73,7 @@ def _lines(path: str, errors: str = "replace") -> list[str]:
 def given_flagfiles(arguments: Sequence[str]) -> list[str]:
     """Returns the path of each `--flagfile`, looked up, and of those that they include."""
     paths = [path for name, path in itertools.pairwise(arguments) if name == _FLAGFILE]
-    return with_included([*map(find_recipe, paths + _values_of_flagfile(arguments))])
+    return with_included([*map(find_recipe, paths + _flagfile_values(arguments))])
 
 
 def with_included(paths: Sequence[str]) -> list[str]:
@@ -81,18 +81,18 @@ def with_included(paths: Sequence[str]) -> list[str]:
 
     A missing file includes none; its reader reports it.
     """
-    waiting = list(paths)
+    pending = list(paths)
     found: list[str] = []
-    while waiting:
-        path = waiting.pop(0)
+    while pending:
+        path = pending.pop(0)
         if path not in found:
             found.append(path)
-            waiting += map(find_recipe, _values_of_flagfile(_lines(path)))
+            pending += map(find_recipe, _flagfile_values(_lines(path)))
     return found
 
 
-def _values_of_flagfile(arguments: Sequence[str]) -> list[str]:
-    """Returns the values of `--flagfile=` in arguments or in lines, as absl finds these."""
+def _flagfile_values(arguments: Sequence[str]) -> list[str]:
+    """Returns the values of `--flagfile=` in arguments or lines, as absl parses them."""
     matches = (re.match(r"--?flagfile=(.+)", argument) for argument in arguments)
     return [os.path.expanduser(match[1].strip()) for match in matches if match]
 

@@ -170,10 +170,10 @@ def _some(each: list, limit: int | None, generator: random.Random) -> list:
 def is_message(error: Exception) -> bool:
     """Whether the programs print an error in a line, without a traceback."""
     from electra_tf.util.errors import UserError
-    from flags.command_line.program import OF_THE_SYSTEM
+    from flags.command_line.program import USER_ERRNOS
 
     return isinstance(error, UserError) or (
-        isinstance(error, OSError) and error.errno in OF_THE_SYSTEM
+        isinstance(error, OSError) and error.errno in USER_ERRNOS
     )
 
 

@@ -143,8 +143,8 @@ def test_the_corpus_is_one_of_two_flags():
     [
         (
             ["--input=a.jsonl", "--input", "b.jsonl"],
-            "--input is given 2 times, and the last one counts: a.jsonl is not read. To read "
-            "all, separate them with commas: --input=a.jsonl,b.jsonl",
+            "--input is given 2 times, but only the last value is used: a.jsonl is not read. "
+            "To read all, separate them with commas: --input=a.jsonl,b.jsonl",
         ),
         (["--input", "a.jsonl", "--input=a.jsonl"], ""),
         (["--input=a.jsonl", "--seed=1", "--seed=2"], ""),

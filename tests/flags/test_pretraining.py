@@ -232,5 +232,5 @@ def test_a_comment_behind_a_value_of_a_flag_file_is_warned_of(tmp_path, capsys):
     assert capsys.readouterr().err == ""
     recipe.write_text("--vocab_file=own.txt  # mine\n")
     assert parse(*REQUIRED, f"--flagfile={recipe}").vocab_file == "own.txt  # mine"
-    warning = "--vocab_file=own.txt  # mine: the # and what follows it are part of the value"
+    warning = "--vocab_file=own.txt  # mine: the # and the text after it are part of the value"
     assert warning in capsys.readouterr().err

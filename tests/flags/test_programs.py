@@ -134,11 +134,11 @@ def test_the_next_command_of_a_worker_runs_by_itself(monkeypatch):
     others = ["--data-dir", "d", "--model-name=m"]
     monkeypatch.setattr(sys, "argv", ["run_pretraining.py", *of_worker, *others])
     settings = ("strategy", "workers", "task_index")
-    line = program_names.next_command("show_replaced_tokens.py", of_worker=settings)
+    line = program_names.next_command("show_replaced_tokens.py", worker_settings=settings)
     assert line == "Next:        python show_replaced_tokens.py --data-dir d --model-name=m"
     in_file = ["--flagfile=cluster.flags", "--task_index=0"]
     monkeypatch.setattr(sys, "argv", ["run_pretraining.py", *in_file])
-    line = program_names.next_command("show_replaced_tokens.py", of_worker=settings)
+    line = program_names.next_command("show_replaced_tokens.py", worker_settings=settings)
     assert line == (
         "Next:        without --strategy, --workers of --flagfile or --hparams, "
         "python show_replaced_tokens.py --flagfile=cluster.flags"

@@ -96,7 +96,7 @@ def outcome(function: Callable, *args, **kwargs):
         try:
             return function(*args, **kwargs)
         except OSError as error:
-            if error.errno not in program.OF_THE_SYSTEM:
+            if error.errno not in program.USER_ERRNOS:
                 raise
             raise UserError(reason_of(error)) from error
     except UserError as error:

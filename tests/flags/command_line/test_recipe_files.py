@@ -138,7 +138,7 @@ def test_a_value_after_a_space_in_a_flag_file_is_told(elsewhere, line):
 def test_a_flagfile_that_is_not_utf8_is_named(tmp_path):
     path = tmp_path / "own.flags"
     path.write_bytes(b"--model-name=\xff\n")
-    message = f"^--flagfile={path}: the file, or one that it names, is not UTF-8$"
+    message = f"^--flagfile={path}: the file, or one that it includes, is not UTF-8$"
     with pytest.raises(UserError, match=message):
         parse(pretraining, f"--flagfile={path}")
 
