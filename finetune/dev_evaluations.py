@@ -1,4 +1,4 @@
-"""Evaluations on dev during training: choosing the best weights, and stopping early."""
+"""Evaluates on dev during training, to keep the best weights and to stop early."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ Evaluate = Callable[[], tuple[float, Mapping[str, float]]]
 
 
 class DevEvaluations:
-    """Chooses the weights of a run by its evaluations, across restarts.
+    """Selects the best weights of a run by its evaluations, across restarts.
 
     Args:
         config: `keep_best` and `early_stopping_patience`.
@@ -29,7 +29,7 @@ class DevEvaluations:
         interval: evaluation interval, in steps.
 
     Attributes:
-        interval: as given; None without evaluations.
+        interval: evaluation interval, in steps; None without evaluations.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class DevEvaluations:
         return self._best.last_evaluated
 
     def describe_stop(self) -> str:
-        """Returns why the run has stopped early."""
+        """Returns a line that says why training stopped early."""
         best = self._best.step
         since = "finite" if best is None else f"better since step {best}"
         return f"Stopped early: no dev score was {since}."

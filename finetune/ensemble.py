@@ -1,7 +1,7 @@
-"""The trials that predict: the best one on dev, or an ensemble of the best ones.
+"""Selects the trials to predict with: the best one on dev, or an ensemble of the best ones.
 
-The paper ensembles the best 10 of 30 models, fine-tuned with other seeds, on the test sets of
-GLUE (Clark et al. 2020, appendix B). Here, an ensemble averages probabilities or numbers.
+On the test sets of GLUE, the paper ensembles the best 10 of 30 models with different seeds
+(Clark et al. 2020, appendix B). Here, an ensemble averages probabilities or numbers.
 """
 
 import math
@@ -19,7 +19,7 @@ from finetune.tasks.base import Outputs, SplitData, Task
 from finetune.trainer import Trainer
 from finetune.trials.trial_runs import TrialRun
 
-# Left out of the scores: the mean of the models' losses is not the loss of their mean.
+# Omitted from the scores: the mean of the models' losses is not the loss of the ensemble.
 _LOSS = "loss"
 
 
@@ -31,9 +31,9 @@ class ScoredTrial(NamedTuple):
 
     @property
     def value(self) -> float:
-        """Mean of the tasks' main metrics on their first splits, as `--keep_best` takes it.
+        """Mean of the tasks' main metrics on their first splits, as for `--keep_best`.
 
-        -inf if one is undefined, and 0 for trials that were not evaluated.
+        -inf if a metric is undefined; 0 if the trial was not evaluated.
         """
         values: dict[str, float] = {}
         for key, metrics in self.result.metrics.items():
@@ -46,7 +46,7 @@ class Ensemble:
     """Predicts with the averaged outputs of several models, as `Trainer` does with one model.
 
     Args:
-        trainer: loads the weights of one model after the other.
+        trainer: loads the models one after another.
         model_dirs: folders of the models.
     """
 
@@ -65,7 +65,7 @@ class Ensemble:
     ) -> list[Outputs]:
         """Returns the mean outputs of the task's head for every row, in order.
 
-        The rows of an example have the same outputs: the mean of the models' answers.
+        All rows of an example have the same outputs: the mean of the models' answers.
         """
         per_model = []
         for model_dir in self._model_dirs:
@@ -87,10 +87,10 @@ def check_averages(config: FinetuningConfig, tasks: Sequence[Task]) -> None:
 
 
 def rank_trials(runs: Sequence[TrialRun], results: Sequence[TrialResult]) -> list[ScoredTrial]:
-    """Returns the trials that finished, best first; ties keep their order.
+    """Returns the finished trials, best first; ties keep their order.
 
     Raises:
-        UserError: none did.
+        UserError: no trial finished.
     """
     pairs = (ScoredTrial(*pair) for pair in zip(runs, results, strict=True))
     finished = sorted((each for each in pairs if each.result.finished), key=lambda x: -x.value)
@@ -109,14 +109,14 @@ def make_ensemble(
 ) -> Ensemble:
     """Returns the ensemble of the best trials, and reports its scores on dev.
 
-    The chief writes them to their `ensemble_file`.
+    The chief writes the scores to the `ensemble_file`.
 
     Args:
         config: hyperparameters.
-        trainer: of the run.
+        trainer: trainer of the run.
         tasks: tasks of the run.
-        data: their data.
-        trials: those that finished, the best first.
+        data: data of the tasks.
+        trials: finished trials, best first.
         print_fn: prints a line.
     """
     chosen = list(trials[: config.ensemble_size])

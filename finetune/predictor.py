@@ -30,7 +30,7 @@ def prediction_function(
         task_name: one of its tasks.
         cast_kernels: copies of its kernels in the compute dtype.
         num_parts: maximum number of parts of a batch, which run in parallel on CPU cores.
-        jit_compile: compile with XLA, which divides the work between the cores by itself.
+        jit_compile: compile with XLA, which distributes the work over the cores itself.
     """
 
     def predict(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -55,8 +55,7 @@ class _Batches(NamedTuple):
 class Predictor:
     """Predicts with the current weights of a model.
 
-    There is a compiled function for each task, and for each number of parts that batches are
-    divided into.
+    Compiles one function per task and number of parts of a batch.
 
     Args:
         model: created inside `strategy.scope()`.
@@ -78,21 +77,21 @@ class Predictor:
         self._buckets = buckets
         self._jit_compile = jit_compile
         self._functions: dict[tuple[str, int], Callable] = {}
-        # Kept by task and split: predictions are repeated with other weights, making batches
-        # takes longer than reading them, and TensorFlow never frees all of a dataset.
+        # Cached by task and split: predictions are repeated with other weights, building
+        # batches takes longer than reading them, and TensorFlow never frees a dataset fully.
         self._batches: dict[tuple[str, str], _Batches] = {}
 
     def predict(self, task: Task, data: SplitData, batch_size: int) -> list[Outputs]:
         """Returns the outputs of the task's head for every row, in order, on every worker.
 
         Args:
-            task: one of the model's.
+            task: one of the model's tasks.
             data: rows of features.
-            batch_size: rows per batch over all replicas, rounded up to a multiple of them.
+            batch_size: global batch size, rounded up to a multiple of the number of replicas.
         """
-        if not data.rows:  # such as questions about contexts without tokens
+        if not data.rows:  # for example, no context has tokens
             return []
-        # Put back after reading all: an iterator that an error stopped is not at its start.
+        # Cached again only after the last batch: after an error, the iterator is mid-epoch.
         batches = self._batches.pop((task.name, data.split), None)
         if batches is None or batches.rows is not data.rows or batches.batch_size != batch_size:
             batches = self._make_batches(task, data.rows, batch_size)

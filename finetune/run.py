@@ -1,4 +1,4 @@
-"""A fine-tuning run: its trials or folds, results and predictions."""
+"""Runs fine-tuning: trains trials or folds, writes results and predictions."""
 
 import contextlib
 import dataclasses
@@ -61,14 +61,14 @@ PrintFn = Callable[[str], None]
 def run(config: FinetuningConfig, print_fn: PrintFn = print) -> list[TrialResult]:
     """Fine-tunes, evaluates and predicts, as configured.
 
-    The seeds of the trials become those of Python, NumPy and TensorFlow.
+    Seeds Python, NumPy and TensorFlow with the seed of each trial.
 
     Returns:
         The result of each trial, or of each fold of each trial.
 
     Raises:
-        UserError: the input is invalid, or another program trains into the folder; nothing
-            has been trained or overwritten.
+        UserError: the input is invalid, or another program is training in the folder;
+            nothing has been trained or overwritten.
         PreemptedError: the run was preempted, and can be resumed.
         WorkerLostError: another worker has failed.
     """
@@ -79,7 +79,7 @@ def run(config: FinetuningConfig, print_fn: PrintFn = print) -> list[TrialResult
         with open_context(config) as context:
             return _run(config, context, print_fn)
     batch_sizes, hidden_size = [TRAIN_BATCH_SIZE], config.encoder.hidden_size
-    trial_dir = f"{config.model_dir}_N, with the number of the trial"
+    trial_dir = f"{config.model_dir}_N, where N is the number of the trial"
     with (
         limited_starts(config),
         open_context(config, batch_sizes, hidden_size, trial_dir) as context,
@@ -93,7 +93,7 @@ def require_finished(results: Sequence[TrialResult]) -> None:
         reasons = "; ".join(dict.fromkeys(result.reason or "diverged" for result in results))
         raise UserError(
             f"No trial has finished: {reasons}. Reduce --learning_rate, increase "
-            "--warmup_proportion, or pass --on_nonfinite=skip, which omits such updates"
+            "--warmup_proportion, or pass --on_nonfinite=skip to skip such updates"
         )
 
 
@@ -129,9 +129,9 @@ def _evaluated_runs(
 def _run_trials(
     config: FinetuningConfig, trainer: Trainer, inputs: RunInputs, print_fn: PrintFn
 ) -> tuple[list[TrialRun], list[TrialResult]]:
-    """Runs the trials or folds, and writes the results of those so far after each.
+    """Runs the trials or folds, and writes the results so far after each one.
 
-    Trials that an earlier start has finished are not trained again.
+    Trials that an earlier start of the run finished are not trained again.
 
     Returns:
         The trials, and their results.
@@ -153,8 +153,8 @@ def _run_trials(
         needs_model = needs_models or is_last
         if earlier and not (needs_model or has_own_checkpoint(trial.model_dir)):
             print_fn(
-                "Reusing its results: --keep_all_models=false removed its model and its log, "
-                "so the learning curves leave it out."
+                "Reusing its results: --keep_all_models=false removed its model and log, "
+                "so the trial is missing from the learning curves."
             )
             results.append(earlier)
             done.append(trial)
@@ -165,13 +165,13 @@ def _run_trials(
         provenance = common_provenance(provenance, session.provenance())
         if not trainer.is_chief:
             continue
-        print_last = print_fn if is_last or count < 0 else discard
+        print_summary = print_fn if is_last or count < 0 else discard
         if config.do_eval:
             warn_of_older_predictions(config, tasks, provenance)
         logged += trial.log_records()
-        # With later trials of an earlier start, in case this one ends before reusing them.
+        # Keeps the results of later trials, in case this start ends before reusing them.
         written = [*results, *finished.values()]
-        _write_results(config, runs, written, logged, provenance, print_last)
+        _write_results(config, runs, written, logged, provenance, print_summary)
         if config.do_train and not config.keep_all_models and not is_last:
             with contextlib.suppress(OSError):
                 remove_folder(trial.model_dir)
@@ -186,7 +186,7 @@ def _predict(
     results: Sequence[TrialResult],
     print_fn: PrintFn,
 ) -> None:
-    """Makes the ensemble, if any, and predicts with it, else with the best trial."""
+    """Builds the ensemble, if requested, and predicts with it or with the best trial."""
     tasks, data = inputs.tasks, inputs.data
     predictor: Trainer | Ensemble = trainer
     if config.ensemble_size > 1 or config.do_predict:
@@ -197,7 +197,7 @@ def _predict(
         if config.write_test_outputs:
             for path in write_test_outputs(config, predictor, tasks, data, ENSEMBLE):
                 print_fn(f"Predictions: {path}")
-    elif config.do_predict and not config.evaluated_checkpoint:  # it is still loaded
+    elif config.do_predict and not config.evaluated_checkpoint:  # which is still loaded
         _restore_best(trainer, rank_trials(done, results))
     if config.do_predict:
         print_fn(f"Predictions: {predict_file(config, predictor, tasks[0], data)}")
@@ -206,9 +206,9 @@ def _predict(
 def _finished_trials(
     config: FinetuningConfig, trainer: Trainer, task_files: str, vocabulary: str
 ) -> dict[tuple[int, int | None], TrialResult]:
-    """Returns the results of the trials of a run that an earlier start has finished.
+    """Returns the results of the trials that an earlier start of the run finished.
 
-    By trial and fold, in their order; empty if on any worker there are none.
+    They are keyed by (trial, fold), in order; empty if any worker finds none.
     """
     if config.overwrite or not (config.do_train and config.do_eval):
         return {}
@@ -230,7 +230,7 @@ def _finished_trials(
 
 
 def _warn_of_replaced_results(config: FinetuningConfig) -> None:
-    """Warns if this run replaces results by those of other models, or of fewer trials."""
+    """Warns if this run replaces the results of other models, or of more trials."""
     path = json_path(config.results_dir, config.tasks_label)
     if not config.do_eval or not os.path.exists(path):
         return
@@ -239,27 +239,27 @@ def _warn_of_replaced_results(config: FinetuningConfig) -> None:
     except UserError:
         return  # a damaged file is reported where its results would be reused
     recorded = {trial.trial for trial in earlier.trials}
-    of_training = any(trial.steps for trial in earlier.trials)
-    # Its path from that of the results does not follow links.
-    models = os.path.abspath(os.path.join(config.results_dir, earlier.model_dir or ""))
-    flag, now = "model_dir", config.model_dir
+    was_trained = any(trial.steps for trial in earlier.trials)
+    # The recorded path is relative to the results, without resolving links.
+    earlier_dir = os.path.abspath(os.path.join(config.results_dir, earlier.model_dir or ""))
+    flag, given = "model_dir", config.model_dir
     if config.evaluated_checkpoint:
-        flag, now = "init_checkpoint", config.evaluated_checkpoint
-    pairs = [(path_of(now), path_of(models)) for path_of in (os.path.abspath, os.path.realpath)]
+        flag, given = "init_checkpoint", config.evaluated_checkpoint
+    pairs = [(to(given), to(earlier_dir)) for to in (os.path.abspath, os.path.realpath)]
     is_same = any(
-        one.startswith(f"{other}_") if config.evaluated_checkpoint else one == other
-        for one, other in pairs
+        now.startswith(f"{before}_") if config.evaluated_checkpoint else now == before
+        for now, before in pairs
     )
-    if earlier.model_dir and of_training and not is_same:
+    if earlier.model_dir and was_trained and not is_same:
         warn_once(
-            f"{path} had the results of the training of {models}_…; those of --{flag}={now} "
+            f"{path} had the results of training {earlier_dir}_…; those of --{flag}={given} "
             "replace them: pass another --results_dir to keep both"
         )
     elif 0 < config.num_trials < max(recorded, default=0):
         warn_once(
             f"{path} had the results of {max(recorded)} trials; with --num_trials="
-            f"{config.num_trials}, those of the others are dropped, and their models do not "
-            "predict"
+            f"{config.num_trials}, those of the others are dropped, and their models are not "
+            "used for predictions"
         )
 
 
@@ -268,19 +268,19 @@ def _restore_best(trainer: Trainer, trials: Sequence[ScoredTrial]) -> None:
     saved = [trial for trial in trials if os.path.isdir(trial.run.model_dir)]
     if not saved:
         raise UserError(
-            "--do_predict: there is no model to predict with, since those of all trials that "
-            "finished are gone"
+            "--do_predict: there is no model to predict with, because the models of all "
+            "finished trials have been removed"
         )
     chosen, best = saved[0], trials[0]
     if len(saved) > 1 and not any(trial.result.metrics for trial in saved):
         warn_once(
             f"--do_eval=false scores none of the {len(saved)} trials, so {chosen.run.title} "
-            "predicts; with --do_eval, the best one would"
+            "predicts; pass --do_eval to predict with the best one"
         )
     if chosen.value < best.value:
         warn_once(
-            f"{chosen.run.title} predicts: the model of {best.run.title}, whose dev score is "
-            "better, is gone (--keep_all_models=false keeps the last one)"
+            f"{chosen.run.title} predicts: the model of {best.run.title}, which has a better "
+            "dev score, was removed (--keep_all_models=false keeps only the last one)"
         )
     trainer.restore(chosen.run.model_dir)
 
@@ -302,7 +302,7 @@ def _write_results(
         folds = [each for each in runs if (each.number, each.fold) in shown]
         paths.append(write_folds(config, folds))
     else:
-        remove_files(folds_file(config))  # of scores that these replace
+        remove_files(folds_file(config))  # belongs to the results that these replace
     remove_files(ensemble_file(config.results_dir, config.tasks_label))
     print_fn("")
     for line in format_summary(results):

@@ -41,8 +41,8 @@ class RunInputs(NamedTuple):
     """The inputs of a run.
 
     Attributes:
-        tasks: its tasks.
-        data: their data.
+        tasks: tasks of the run.
+        data: data of the tasks.
         runs: trials or folds.
         train_data: the train split of each task, by name; empty for folds, each of
             which has its own.
@@ -185,7 +185,7 @@ def _warn_of_suspicious_data(
 
 
 def task_files_digest(config: FinetuningConfig, tasks: Sequence[Task]) -> str:
-    """Returns the digest of the training and dev files of a run, and of how they are read."""
+    """Returns a digest of a run's train and dev files, and of the settings for reading them."""
     files = files_digest(
         path
         for task in tasks

@@ -32,7 +32,7 @@ from finetune.trainer import Trainer
 
 FLAG = "--hparam_search"
 EXTRA = "search"
-# File in the folder of the models that lists the combinations with folders, by number.
+# File in the models folder that lists the combinations, in the order of their numbers.
 _COMBINATIONS_FILE = "combinations.json"
 _COMBINATIONS = "combinations"
 
@@ -41,11 +41,11 @@ class SearchRun(NamedTuple):
     """The runs with one combination of values.
 
     Attributes:
-        hyperparameters: the values.
+        hyperparameters: the combination.
         score: mean of the main metrics on dev, over trials or folds and tasks; None if none
             finished or a metric is undefined.
         unfinished: number of diverged trials or folds, which the score leaves out.
-        results_dir: folder of its results, relative to that of the ranking.
+        results_dir: folder of the results, relative to that of the ranking.
     """
 
     hyperparameters: dict[str, Any]
@@ -61,12 +61,12 @@ def search(
 ) -> list[SearchRun]:
     """Fine-tunes with every combination of the values of a grid.
 
-    A repeated search resumes its runs, and a search over other values those of combinations
-    that it shares with earlier ones. RESULTS/<tasks>_search.json has the scores.
+    Resumes the runs of earlier searches whose combinations are also in this one. The scores
+    are written to RESULTS/<tasks>_search.json.
 
     Args:
         given: hyperparameters of all runs, as for `FinetuningConfig.create`.
-        grid: values to try, by the names of hyperparameters.
+        grid: values to try, by name of the hyperparameter.
         print_fn: prints a message.
 
     Returns:
@@ -81,7 +81,7 @@ def search(
     _check(base)
     for name in ("results_txt", "results_pkl"):
         if given.get(name):
-            warn_once(f"--{name} has no effect with {FLAG}: every run has results of its own")
+            warn_once(f"--{name} has no effect with {FLAG}: every run has its own results")
     combinations = [
         dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
     ]
@@ -89,7 +89,7 @@ def search(
     for number, values in enumerate(combinations, start=1):
         with _naming_combination(values):
             configs.append(_config(given, base, values, number))
-    # Sets the threads of the process, so it comes before TensorFlow is initialized.
+    # Must run before TensorFlow is initialized, because it sets the threads of the process.
     context = create_context(configs[0], hidden_size=base.encoder.hidden_size)
     check_combinations(combinations, configs, context)
     runs: list[SearchRun] = []
@@ -103,8 +103,8 @@ def search(
         results = run(config, print_fn)
         trials.extend(results)
         score, unfinished = _score(config, results), sum(not each.finished for each in results)
-        where = os.path.relpath(config.results_dir, base.results_dir)
-        runs.append(SearchRun(values, score, unfinished, where))
+        results_dir = os.path.relpath(config.results_dir, base.results_dir)
+        runs.append(SearchRun(values, score, unfinished, results_dir))
         write_atomically(path, _to_json(_best_first(runs), combinations, others))
         return math.nan if score is None else score
 
@@ -143,8 +143,8 @@ def _check(config: FinetuningConfig) -> None:
 def _config(
     given: Mapping[str, Any], base: FinetuningConfig, values: Mapping[str, Any], number: int
 ) -> FinetuningConfig:
-    """Returns the configuration of a combination, with folders of its own."""
-    own = {
+    """Returns the configuration of a combination, with its own folders."""
+    outputs = {
         "model_dir": os.path.join(_models_dir(base), f"run_{number}"),
         "results_dir": os.path.join(
             base.results_dir, f"{base.tasks_label}{SEARCH_SUFFIX}", f"run_{number}"
@@ -153,7 +153,7 @@ def _config(
         "results_txt": None,
         "results_pkl": None,
     }
-    return FinetuningConfig.create(**{**given, **values, **own})
+    return FinetuningConfig.create(**{**given, **values, **outputs})
 
 
 def _models_dir(base: FinetuningConfig) -> str:
@@ -163,14 +163,14 @@ def _models_dir(base: FinetuningConfig) -> str:
 def _folder_numbers(
     combinations: Sequence[Mapping[str, Any]], folder: str
 ) -> tuple[list[int], dict[int, Mapping[str, Any]]]:
-    """Returns the number of each combination, from 1, which names its folders.
+    """Returns the numbers of the combinations, counted from 1, which name their folders.
 
-    A combination keeps its number from search to search. The combinations of earlier searches
-    that are not in this one are returned, too, by number.
+    A combination keeps its number across searches. Also returns the combinations of earlier
+    searches that are not in this one, by number.
 
     Args:
-        combinations: those of the search.
-        folder: folder of the models, which records the numbers.
+        combinations: combinations of this search.
+        folder: folder of the models, where the numbers are recorded.
 
     Raises:
         UserError: the record is damaged.
@@ -191,11 +191,11 @@ def check_combinations(
     configs: Sequence[FinetuningConfig],
     context: DistributionContext,
 ) -> None:
-    """Raises UserError if the run of a combination would be refused before it trains.
+    """Raises UserError if the run of any combination would fail before it trains.
 
-    Problems common to all combinations, such as a missing file, surface in the first run.
-    So data is only loaded here if it differs, as with class weights, and checkpoints if the
-    shapes of the encoders differ.
+    Problems that all combinations share, such as a missing file, surface in the first run. So
+    data is loaded here only if it differs between combinations, as with class weights, and
+    checkpoints only if the shapes of the encoders differ.
     """
     tasks: list[list[Task]] = []
     for values, config in zip(combinations, configs, strict=True):
@@ -214,7 +214,7 @@ def check_combinations(
 
 
 def _data_key(config: FinetuningConfig, tasks: Sequence[Task]) -> str:
-    """Returns a key of the settings that the data and folds of a combination depend on."""
+    """Returns a key that is equal for combinations with the same data and folds."""
     splits = [(task, split) for task in tasks for split in (TRAIN, *task.dev_splits)]
     features = [fingerprint(*each, is_training=each[1] == TRAIN) for each in splits]
     folds = [config.num_folds, config.selection_fraction, config.keep_best, config.seed]

@@ -59,9 +59,9 @@ class DivergedError(Exception):
 
 
 class TrainedTrial(NamedTuple):
-    """Result of a training run: number of steps, the step that was kept, and its seconds.
+    """Result of training: number of steps, the step whose weights were kept, and seconds.
 
-    The seconds are wall time, plus that of the training steps of earlier starts.
+    The seconds are the wall time of this start, plus the training time of earlier starts.
     """
 
     steps: int
@@ -94,8 +94,8 @@ class Trainer:
         self.workers = context.workers
         self._preemption = context.preemption
         self._print_fn = print_fn
-        self._loaded_before = False
-        # SHA-256 of the encoder's weights that the last `start` has loaded.
+        self._has_started = False
+        # SHA-256 of the encoder's weights that the last `start` loaded.
         self.pretrained_digest = RANDOM_INIT
         keras.utils.set_random_seed(config.seed)
         with context.strategy.scope():
@@ -122,20 +122,20 @@ class Trainer:
             variable.assign(value)
         prefix = find_checkpoint(self._config)
         if prefix is not None:
-            print_fn = discard if self._loaded_before else self._print_fn
+            print_fn = discard if self._has_started else self._print_fn
             self.pretrained_digest = load_pretrained_encoder(
                 self._config, prefix, self.model.electra, print_fn
             )
-        elif not self._loaded_before:
+        elif not self._has_started:
             self._print_fn("Encoder: random weights.")
         self.workers.require_equal_weights(
             self.model.variables, prefix or "the random initialization"
         )
-        self._loaded_before = True
+        self._has_started = True
         self._seed.assign(seed)
         self._step.assign(0)
         if self._optimizer is not None:
-            self._steps.reset()  # of a trial that diverged or stopped
+            self._steps.reset()  # after a trial that diverged or stopped early
             reset_optimizer(self._optimizer)
 
     def train(
@@ -168,7 +168,7 @@ class Trainer:
             PreemptedError: the run was preempted, after saving its last step.
         """
         config = self._config
-        training_steps, optimizer = self._compiled(num_train_steps)
+        training_steps, optimizer = self._compile(num_train_steps)
         checkpoints = self._resume(model_dir, optimizer, hyperparameters)
         dev = DevEvaluations(
             config, model_dir, self.model, self._step, self.workers, evaluate, eval_steps
@@ -177,13 +177,13 @@ class Trainer:
         if 0 < first_step < num_train_steps and self.model.encoder_config.has_dropout:
             for line in describe_other_parts(model_dir, self._num_parts):
                 self._print_fn(line)
-        table, plan = self._plan(data, num_train_steps, seed)
+        table, plan = self._plan_batches(data, num_train_steps, seed)
         log = self._open_log(model_dir, first_step, num_train_steps, hyperparameters)
-        # Read after the log has dropped the records of steps that are repeated.
+        # Read only now: opening the log dropped the records of steps that will be repeated.
         earlier = read_log(log.path) if isinstance(log, TrainLog) else []
 
         start = time.monotonic()
-        # A run that was killed after its early stop, before its end, must not train on.
+        # A run killed between its early stop and its last checkpoint must not train further.
         had_stopped = first_step < num_train_steps and dev.stops
         segments = self._segments(training_steps, table, plan, first_step, num_train_steps)
         result = run_loop(
@@ -215,11 +215,11 @@ class Trainer:
         steps = result.step
         if first_step < num_train_steps:
             dev.restore_best(self._print_fn)
-            # At the last step, which marks the run as finished.
+            # A checkpoint at the last step marks the run as finished.
             self._step.assign(num_train_steps)
             checkpoints.save()
         elif first_step == num_train_steps and config.early_stopping_patience is not None:
-            # The checkpoint of a finished run has `num_train_steps`, even if it stopped early.
+            # A finished run's checkpoint is at `num_train_steps`, even if it stopped early.
             steps = dev.last_step or steps
         return TrainedTrial(steps, dev.best_step, seconds)
 
@@ -229,14 +229,14 @@ class Trainer:
         return initial_digest(self._config.init_checkpoint)
 
     def restore(self, model_dir: str, *, announces: bool = True) -> None:
-        """Loads the fine-tuned weights of a folder, which may be those of the authors' code.
+        """Loads the fine-tuned weights in a folder, also from the authors' checkpoints.
 
         Args:
             model_dir: the folder.
             announces: print what is loaded.
 
         Raises:
-            UserError: there are none, or they are of another model.
+            UserError: there are none, or they belong to another model.
         """
         if has_only_authors_checkpoint(model_dir):
             self.load_encoder_and_heads(model_dir, announces=announces)
@@ -259,14 +259,14 @@ class Trainer:
     def load_encoder_and_heads(
         self, path: str, *, announces: bool = True
     ) -> Mapping[str, TaskDescription]:
-        """Loads a fine-tuned model and returns what is known of its tasks, by name.
+        """Loads a fine-tuned model, and returns the descriptions of its tasks by name.
 
         Args:
-            path: the model, of any format.
+            path: the model, in any format.
             announces: print what is loaded.
 
         Raises:
-            UserError: it has no fine-tuned heads of the tasks, or is of another size.
+            UserError: it has no fine-tuned heads for the tasks, or has another size.
         """
         print_fn = self._print_fn if announces else discard
         step, tasks = load_encoder_and_heads(self.model, path, print_fn)
@@ -295,10 +295,10 @@ class Trainer:
         buckets = tuple(self._config.length_buckets)
         return buckets if self._config.bucket_by_length else buckets[-1:]
 
-    def _compiled(
+    def _compile(
         self, num_train_steps: int
     ) -> tuple[TrainingSteps, keras.optimizers.Optimizer]:
-        """Returns steps and optimizer, compiled again only for another `num_train_steps`."""
+        """Returns steps and optimizer; recompiles only if `num_train_steps` has changed."""
         if self._steps is None or self._num_train_steps != num_train_steps:
             self._steps, self._optimizer = compile_steps(
                 self._config,
@@ -318,7 +318,7 @@ class Trainer:
         optimizer: keras.optimizers.Optimizer,
         hyperparameters: Mapping[str, object],
     ) -> CheckpointDirectory:
-        """Returns the checkpoints of a folder, with the latest one loaded if there is one."""
+        """Opens the checkpoints in a folder, and loads the latest one, if any."""
         checkpoints = CheckpointDirectory(
             model_dir,
             self.model,
@@ -334,10 +334,10 @@ class Trainer:
         checkpoints.write_description(hyperparameters, self._config.vocab_file)
         return checkpoints
 
-    def _plan(
+    def _plan_batches(
         self, data: Mapping[str, SplitData], num_train_steps: int, seed: int
     ) -> tuple[FeatureTable, BatchPlan]:
-        """Returns the rows of all tasks, and which of them are in the batch of each step."""
+        """Returns the rows of all tasks, and the rows in the batch of each step."""
         table = FeatureTable(
             [data[task.name].rows for task in self._tasks],
             [task.feature_specs for task in self._tasks],
@@ -359,7 +359,7 @@ class Trainer:
         first_step: int,
         num_train_steps: int,
     ) -> Iterator[Segment]:
-        """Yields the only segment of a run; reading begins when the segment is requested."""
+        """Yields the only segment of a run; reading starts when it is requested."""
         batches = iterate_batches(self._strategy, table, plan, first_step)
         yield Segment(num_train_steps, training_steps, batches, lengths=plan.distinct_lengths)
 
@@ -370,7 +370,7 @@ class Trainer:
         num_train_steps: int,
         hyperparameters: Mapping[str, object],
     ) -> TrainLog | SilentLog:
-        """Returns the log of a run, which one worker writes."""
+        """Returns the log of a run, which only the chief writes."""
         if not self.is_chief:
             return SilentLog()
         config = self._config
@@ -409,6 +409,6 @@ class Trainer:
 def _diverged_error(
     terms: Sequence[str], step: int, checkpoint: str | None, *, skipping: bool
 ) -> DivergedError:
-    # The mean over the rows is the loss, under another name.
+    # Leaves out the mean over the rows, which is the loss under another name.
     named = [term for term in terms if MEAN not in term] or terms
     return DivergedError(f"{describe_terms(named, skipping)} not finite at step {step}")

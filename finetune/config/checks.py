@@ -85,7 +85,7 @@ def _check_tasks_and_trials(config: FinetuningFields) -> None:
         raise UserError("--num_trials must be positive, or negative for endless trials, not 0")
     if config.num_trials > MAX_SEEDS:
         raise UserError(
-            f"--num_trials must be at most {MAX_SEEDS}, because each trial has another seed, "
+            f"--num_trials must be at most {MAX_SEEDS}, because each trial has its own seed, "
             f"not {config.num_trials}"
         )
     needs_number = config.num_folds is not None or config.do_predict or not config.do_train
@@ -159,11 +159,11 @@ def _check_ensemble(config: FinetuningFields) -> None:
     if config.ensemble_size == 1:
         return
     if config.num_folds is not None:
-        raise UserError(f"{flag}: each model of --num_folds is trained on other examples")
+        raise UserError(f"{flag}: the models of --num_folds are trained on different examples")
     if config.num_trials < config.ensemble_size:
         raise UserError(f"{flag} needs as many trials, not --num_trials={config.num_trials}")
     if not config.do_eval:
-        raise UserError(f"{flag} needs --do_eval, whose scores choose the trials")
+        raise UserError(f"{flag} needs --do_eval, because dev scores select the trials")
     if not config.keep_all_models:
         raise UserError(
             f"{flag} needs the models of all trials: remove --keep_all_models=false"

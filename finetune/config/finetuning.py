@@ -23,7 +23,7 @@ from finetune.config import defaults
 from finetune.config.checks import check_finetuning
 from finetune.config.finetuning_fields import FinetuningFields
 
-# Fine-tuning reads and writes folders of this machine alone.
+# Fine-tuning reads and writes local folders only.
 _LOCAL_PATHS = (
     "data_dir",
     "model_dir",
@@ -33,8 +33,8 @@ _LOCAL_PATHS = (
     "init_checkpoint",
     "vocab_file",
 )
-# Paths that are chosen if unset, but not if empty.
-_CHOSEN_PATHS = (
+# Paths that have a default if unset, and must not be empty.
+_NOT_EMPTY_PATHS = (
     "init_checkpoint",
     "model_dir",
     "predict_output",
@@ -45,8 +45,8 @@ _CHOSEN_PATHS = (
     "results_txt",
     "vocab_file",
 )
-# Hyperparameters of parts of the QA head, and the flag that turns each part off.
-_SWITCHES = {
+# Hyperparameters of optional parts of the QA head, and the flag that enables each part.
+_QA_SWITCHES = {
     "answerable_uses_start_logits": "answerable_classifier",
     "answerable_weight": "answerable_classifier",
     "beam_size": "joint_prediction",
@@ -74,7 +74,7 @@ class FinetuningConfig(FinetuningFields):
             if not given.get(name):
                 raise UserError(f"--{name} is required")
         check_model_name(given["model_name"])
-        for name in _CHOSEN_PATHS:
+        for name in _NOT_EMPTY_PATHS:
             check_not_empty(given.get(name), f"--{name}")
         for name in _LOCAL_PATHS:
             if is_remote(given.get(name, "")):
@@ -95,7 +95,7 @@ class FinetuningConfig(FinetuningFields):
             merged["double_unordered"] = False
         if given.get("vocab_size", 1) < 1:
             raise UserError(f"--vocab_size must be positive, not {given['vocab_size']}")
-        # The numbers of trials are appended.
+        # Trial numbers are appended to it.
         merged["model_dir"] = merged["model_dir"].rstrip(os.sep)
         merged.update(defaults.model_settings(merged, given))
         if merged["model_size"] == "large":
@@ -122,7 +122,7 @@ class FinetuningConfig(FinetuningFields):
                 config = dataclasses.replace(config, num_trials=1)
         config.warn_of_ignored()
         config.warn_of_given(given)
-        # A value without effect is neither recorded nor compared with recorded ones.
+        # It has no effect in fine-tuning, so it is neither recorded nor compared.
         return dataclasses.replace(config, shard_by=BY_RECORD)
 
     def warn_of_ignored(self) -> None:
@@ -133,7 +133,7 @@ class FinetuningConfig(FinetuningFields):
             warn_once(
                 f"--predict_output={self.predict_output} has no effect without --do_predict"
             )
-        for name, switch in _SWITCHES.items():
+        for name, switch in _QA_SWITCHES.items():
             value, default = getattr(self, name), getattr(FinetuningFields, name)
             if not getattr(self, switch) and value != default:
                 warn_once(f"--{name}={value} has no effect with --{switch}=false")
@@ -154,7 +154,7 @@ class FinetuningConfig(FinetuningFields):
             self.warn_of_unused_trackers()
 
     def warn_of_given(self, given: Mapping[str, Any]) -> None:
-        """Warns of given hyperparameters without effect whose defaults depend on others."""
+        """Warns of given hyperparameters without effect, if their defaults depend on others."""
         if given.get("length_buckets") and not self.bucket_by_length:
             warn_once("--length_buckets has no effect with --bucket_by_length=false")
         for name in ("results_txt", "results_pkl"):
@@ -186,7 +186,7 @@ class FinetuningConfig(FinetuningFields):
             raise UserError(
                 f"--init_checkpoint={self.init_checkpoint} with --do_train=false: it has no "
                 "fine-tuned heads to evaluate. Pass the folder of a fine-tuned model, or "
-                "remove it to evaluate the models in --model_dir"
+                "remove the flag to evaluate the models in --model_dir"
             )
         if self.ensemble_size > 1:
             raise UserError(
@@ -203,16 +203,16 @@ class FinetuningConfig(FinetuningFields):
     def evaluated_checkpoint(self) -> str | None:
         """The fine-tuned model to evaluate without training, if given."""
         path = self.init_checkpoint
-        own = os.path.abspath(self.pretrained_model_dir)
-        if self.do_train or path == defaults.RANDOM_INIT or os.path.abspath(path) == own:
+        default = os.path.abspath(self.pretrained_model_dir)
+        if self.do_train or path == defaults.RANDOM_INIT or os.path.abspath(path) == default:
             return None
         return path
 
     @property
     def limits_operation_threads(self) -> bool:
-        """Whether operations of predictions get few threads: parts of a batch share cores.
+        """Whether prediction limits the threads of operations, so parts of a batch share cores.
 
-        In float32, a long sequence alone would take longer. Training has its own rule:
+        Not in float32, where a single long sequence would take longer. For training, see
         `electra_tf.training.distribution.cores.share_cores`.
         """
         is_plain = self.strategy == ONE_DEVICE and not self.jit_compile

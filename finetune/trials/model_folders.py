@@ -1,7 +1,7 @@
-"""The folders of fine-tuned models, and what their `config.json` records.
+"""Folders of fine-tuned models, and the settings and data that their `config.json` records.
 
-It records the settings and data that the weights depend on. A model of the same settings, data
-and pre-trained checkpoint is resumed; a different one is set aside and trained anew.
+A model with the same settings, data and pre-trained checkpoint is resumed; a different one is
+set aside, and training starts from scratch.
 """
 
 import dataclasses
@@ -32,10 +32,10 @@ from finetune.trials.trial_runs import TrialRun
 
 # Key of `config.json`: digest of the examples of a fold.
 FOLD_EXAMPLES = "fold_examples"
-# Key of `config.json`: by task, digest of what divides the train file into trained and held-out
-# examples, wherever the file is.
+# Key of `config.json`: by task, digest of the train file and of how it is split into train and
+# dev, independent of its path.
 TRAIN_FILES = "train_files"
-# Suffix of the folder of a model that another one replaces.
+# Suffix of the folder that a replaced model is moved to.
 REPLACED = ".replaced"
 
 
@@ -48,14 +48,14 @@ def run_hyperparameters(
 ) -> dict[str, Any]:
     """Returns the settings that the weights of a run depend on, with data fingerprints.
 
-    The data are those of train and, with `keep_best`, of the split that chooses the weights.
+    The data are the train split and, with `keep_best`, the split that selects the weights.
 
     Args:
         config: hyperparameters.
         trial: the trial or fold.
         tasks: tasks of the run.
-        data: their data.
-        pretrained: digest of the encoder that the training starts from; None if unknown.
+        data: data of the tasks.
+        pretrained: digest of the encoder that training starts from; None if unknown.
     """
     splits = {f"{task.name}/{TRAIN}" for task in tasks}
     if config.keep_best and not config.num_folds:
@@ -76,12 +76,12 @@ def run_hyperparameters(
 
 
 def train_digest(task: Task) -> str:
-    """Returns the digest of the train file of a task, and of how it is divided."""
+    """Returns a digest of a task's train file, and of how it is split into train and dev."""
     config = task.config
     is_file = is_location("task_spec", config.task_spec)
     return settings_digest(
         {
-            "files": files_digest(task.split_files(TRAIN)),  # with that of --task_spec
+            "files": files_digest(task.split_files(TRAIN)),  # includes the file of --task_spec
             "task_spec": None if is_file else config.task_spec,
             "dev_fraction": config.own_task_dev_fraction,
             "group_column": config.own_task_group_column,
@@ -99,7 +99,7 @@ def task_labels(tasks: Sequence[Task]) -> dict[str, list[str]]:
 
 
 def saved_labels(model_dir: str) -> Mapping[str, Sequence[str]]:
-    """Returns the labels of a trained model by task; empty where unknown."""
+    """Returns the labels of a trained model, by task; empty if unknown."""
     description = load_saved_config(model_dir)
     return description.hyperparameters.get(LABELS, {}) if description else {}
 
@@ -107,7 +107,7 @@ def saved_labels(model_dir: str) -> Mapping[str, Sequence[str]]:
 def fold_follows_from_seed(trial: TrialRun) -> bool:
     """Whether the seed alone determines the examples of a fold: no selection, no groups.
 
-    Then a record of an older version, without `FOLD_EXAMPLES`, is compared by the seed.
+    If so, a record of an older version, which lacks `FOLD_EXAMPLES`, is compared by its seed.
     """
     return trial.examples is None or not (trial.examples.by_group or trial.examples.selection)
 
@@ -119,13 +119,13 @@ def changes_of_model(
 ) -> list[Change]:
     """Returns the settings and data that differ from those of the model in a trial's folder.
 
-    Only those that influence the weights; empty if there is no model.
+    They include only changes that influence the weights; empty if there is no model.
 
     Args:
         trial: the trial or fold.
-        hyperparameters: of `run_hyperparameters`.
-        older_fingerprints: fingerprints of the data as older versions recorded them, which
-            depend on the paths of files, too.
+        hyperparameters: result of `run_hyperparameters`.
+        older_fingerprints: fingerprints of the data as older versions recorded them; these
+            also depend on the paths of files.
     """
     description = load_saved_config(trial.model_dir)
     if description is None:
@@ -135,12 +135,12 @@ def changes_of_model(
     saved.setdefault(FOLD_EXAMPLES, hyperparameters[FOLD_EXAMPLES] if follows else None)
     saved[DATA] = _upgraded_data(saved.get(DATA), hyperparameters[DATA], older_fingerprints)
     changes = changed_settings(FinetuningConfig, saved, hyperparameters)
-    if PRETRAINED not in saved:  # an older version recorded the path alone
+    if PRETRAINED not in saved:  # older versions recorded only the path
         path = hyperparameters["init_checkpoint"]
         recorded = saved.get("init_checkpoint", path)
         if recorded != path:
             changes.append(Change("init_checkpoint", recorded, path, TRAINING))
-    # With `keep_best`, scores choose the weights.
+    # With `keep_best`, scores select the weights.
     influences = (TRAINING, EVALUATION) if hyperparameters["keep_best"] else (TRAINING,)
     return [
         change
@@ -160,8 +160,8 @@ def _upgraded_data(
 ) -> dict[str, str]:
     """Returns recorded fingerprints of data as this version would have recorded them.
 
-    What older versions did not record is assumed to be unchanged: the split that chose the
-    weights, or all data (None).
+    Data that older versions did not record are assumed to be unchanged: the split that
+    selected the weights, or all data (None).
     """
     if recorded is None:
         return dict(now)
@@ -175,16 +175,16 @@ def _upgraded_data(
 
 
 def _only_moves_files(change: Change, hyperparameters: Mapping[str, Any]) -> bool:
-    """Whether a change only gives other paths for the same roles, whose contents count."""
+    """Whether only the paths of files have changed; their contents are compared elsewhere."""
     values = (change.recorded, change.given)
     if change.name == OWN_TASK_FILES and not hyperparameters["num_folds"]:
-        # Without a dev file, a part of train is held out.
+        # Without a dev file, part of train is held out.
         return names_dev(change.recorded) == names_dev(change.given)
     return all(is_location(change.name, value) for value in values)
 
 
 def selection_splits(hyperparameters: Mapping[str, Any]) -> list[str]:
-    """Returns "task/split" of the data that chose the weights of a recorded run, if any did.
+    """Returns the splits ("task/split") that selected the weights of a recorded run, if any.
 
     A fold records the digest of its examples instead.
     """
@@ -194,9 +194,9 @@ def selection_splits(hyperparameters: Mapping[str, Any]) -> list[str]:
 
 
 def set_aside(model_dir: str) -> str:
-    """Renames the folder of a model, replacing the one set aside before; returns its path.
+    """Renames the folder of a model, replacing any set aside before; returns the new path.
 
-    If it is a link, the link is renamed, and its target stays where it is.
+    If the folder is a link, only the link is renamed, not its target.
     """
     folder = model_dir.rstrip("/")
     replaced = folder + REPLACED
@@ -234,14 +234,14 @@ def prepare_folder(
     workers: Workers,
     print_fn: Callable[[str], None],
 ) -> Mapping[str, Any]:
-    """Makes room for the model of a trial, unless the model in its folder can be resumed.
+    """Clears the folder of a trial, unless the model in it can be resumed.
 
-    With `overwrite`, any model there is removed; otherwise, one of other settings, data or
-    pre-trained weights is set aside. `--debug` overwrites only models of `--debug`.
+    With `overwrite`, any model is removed; otherwise, a model with other settings, data or
+    pre-trained weights is set aside. `--debug` replaces only models trained with `--debug`.
 
     Args:
         trial: the trial that is about to be trained.
-        hyperparameters: of `run_hyperparameters`.
+        hyperparameters: result of `run_hyperparameters`.
         older_fingerprints: see `changes_of_model`.
         overwrite: whether to train from scratch in any case.
         workers: workers of the run; the chief changes the folder.
@@ -257,8 +257,8 @@ def prepare_folder(
     if hyperparameters["debug"] and has_own_checkpoint(folder) and not is_of_debug_run(folder):
         raise UserError(
             f"--debug would replace the model in {folder}, which was trained without it: pass "
-            "another --model_dir and --results_dir, or omit both, so that it uses folders of "
-            "its own"
+            "another --model_dir and --results_dir, or omit both to use the folders of debug "
+            "mode"
         )
     changes = changes_of_model(trial, hyperparameters, older_fingerprints)
     reasons = [change.describe() for change in changes]
@@ -267,7 +267,7 @@ def prepare_folder(
     if has_only_authors_checkpoint(folder):
         reasons.append("it is a checkpoint of the authors' code")
     is_unrecorded = has_own_checkpoint(folder) and saved_pretrained(folder) is None
-    workers.barrier()  # all have compared
+    workers.barrier()  # until all have compared
     if workers.is_chief and overwrite:
         remove_folder(folder)
     elif workers.is_chief and reasons:
@@ -279,6 +279,6 @@ def prepare_folder(
         return hyperparameters
     print_fn(
         f"{folder} does not record the weights that it was fine-tuned from (older version): "
-        "the current ones are assumed. --overwrite trains it again."
+        "assumed to be the current ones. To train it again, pass --overwrite."
     )
     return {name: value for name, value in hyperparameters.items() if name != PRETRAINED}

@@ -58,7 +58,7 @@ class TrialSession:
         tasks: tasks of the run.
         data: their data.
         trial: the trial, or a fold of one.
-        task_files: SHA-256 of the files that train and score the run, for the provenance.
+        task_files: SHA-256 of the files that the run trains and scores on.
         print_fn: prints a message.
     """
 
@@ -83,8 +83,7 @@ class TrialSession:
     def run(self, train_data: Mapping[str, SplitData]) -> TrialResult:
         """Trains, evaluates and predicts, as `do_train`, `do_eval`, `write_test_outputs` say.
 
-        The result of a trial that diverges has no scores. Without `do_train`, `check_models`
-        has been called before.
+        A trial that diverges has no scores. Without `do_train`, call `check_models` before.
 
         Args:
             train_data: the train split of each task, by name.
@@ -112,7 +111,7 @@ class TrialSession:
             result = dataclasses.replace(result, **self._recorded_training())
         if not config.do_train:
             model, recorded = self._evaluated_model()
-            result = dataclasses.replace(result, chosen_on=self._recorded_choice(recorded))
+            result = dataclasses.replace(result, chosen_on=self._recorded_selection(recorded))
             check_descriptions(model, recorded, self._tasks)
             check_ranges(model, recorded, self._tasks)
             warn_of_other_inputs(model, recorded, config)
@@ -128,9 +127,9 @@ class TrialSession:
         return result
 
     def _recorded_training(self) -> dict[str, float]:
-        """Returns the steps and seconds in the log of a model that is evaluated, if any.
+        """Returns the steps and seconds in the log of an evaluated model, if it has one.
 
-        Its results replace those of its training.
+        They are kept, because the results of the evaluation replace those of the training.
         """
         path = os.path.join(self._trial.model_dir, LOG_FILE)
         if not (self._config.do_eval and os.path.exists(path)):
@@ -140,12 +139,12 @@ class TrialSession:
         return {"steps": steps, "seconds": training_seconds(log)}
 
     def _evaluated_model(self) -> tuple[str, Mapping[str, Any]]:
-        """Returns the path of the model, of any format, and what it records of its run."""
+        """Returns the path of the model, in any format, and its recorded hyperparameters."""
         path = self._foreign_model() or self._trial.model_dir
         return path, saved_hyperparameters(path, needs_vocabulary=False)
 
     def _foreign_model(self) -> str | None:
-        """Returns the model to evaluate if this trial has not trained it, else None.
+        """Returns the model to evaluate if this trial did not train it, else None.
 
         That is `--init_checkpoint`, or a checkpoint of the authors' code in the trial's folder.
         """
@@ -201,7 +200,7 @@ class TrialSession:
         )
 
     def _trained_positions(self, train_data: Mapping[str, SplitData]) -> dict[str, int]:
-        """Returns the entry of `config.json` on the positions that the model is trained on."""
+        """Returns the entry of `config.json` for the number of trained positions."""
         pretrained = pretrained_positions(self._config)
         if pretrained is None:
             return {}
@@ -209,7 +208,7 @@ class TrialSession:
         return {TRAINED_POSITIONS: max(pretrained, max(lengths))}
 
     def provenance(self) -> Provenance:
-        """Returns hashes of what the scores of the trial depend on."""
+        """Returns the hashes of everything that the scores of the trial depend on."""
         config = self._config
         recorded = {PRETRAINED: self._trainer.pretrained_digest}
         if not config.do_train:
@@ -229,15 +228,15 @@ class TrialSession:
         return [self._data.get(task, split) for split in task.dev_splits]
 
     def _selection_split(self, task: Task) -> SplitData:
-        """Returns the data that chooses the weights; without `keep_best`, scores are logged."""
+        """Returns the data that selects the weights or, without `keep_best`, is only scored."""
         return self._trial.selection or self._splits(task)[0]
 
     def _chosen_on(self) -> list[str]:
         return [f"{task.name}/{self._selection_split(task).split}" for task in self._tasks]
 
-    def _recorded_choice(self, recorded: Mapping[str, Any]) -> list[str]:
-        """Returns what chose the weights of a model that is not trained now, if recorded."""
-        if self._trial.held_out is not None:  # a fold, which has the examples of its training
+    def _recorded_selection(self, recorded: Mapping[str, Any]) -> list[str]:
+        """Returns the splits that selected the weights of an evaluated model, if recorded."""
+        if self._trial.held_out is not None:  # a fold, with the examples of its training
             return self._chosen_on() if self._config.keep_best else []
         return selection_splits(recorded)
 
@@ -287,7 +286,7 @@ class TrialSession:
     ) -> None:
         """Writes plots, worst errors and answers of an evaluated split.
 
-        Files of other kinds of tasks are removed, in case the task was of another kind before.
+        Removes files that only other kinds of tasks have, in case the task has changed.
         """
         self._plot_confusion(task, split, scores)
         write_errors(f"{self._stem(task, split)}{ERRORS_SUFFIX}", task.errors(split, outputs))
@@ -295,7 +294,7 @@ class TrialSession:
         task.write_dev_answers(self._config.results_dir, split, outputs, self._trial.file_label)
 
     def _temperature(self, task: Task, split: SplitData, outputs: Sequence[Outputs]) -> float:
-        """Returns the temperature fitted on dev, or on the part of a fold that chooses weights.
+        """Returns the temperature fitted on dev, or on the part of a fold that selects weights.
 
         NaN for tasks without class probabilities.
         """
@@ -343,13 +342,13 @@ class TrialSession:
 
 
 def _warn_of_single_step(config: FinetuningConfig, num_train_steps: int) -> None:
-    """Warns of a training of one step, with which the learning rate has decayed to 0."""
+    """Warns if there is a single training step, at which the learning rate is already 0."""
     if num_train_steps == 1 and config.lr_decay_power > 0:
         warn_once(
             f"--num_train_epochs={config.num_train_epochs:g} and --train_batch_size="
-            f"{config.train_batch_size} give a single step, whose learning rate is 0, since it "
-            "decays to 0 by the last step: nothing is learned. Increase the former, or reduce "
-            "the latter"
+            f"{config.train_batch_size} give a single step, at which the learning rate has "
+            "already decayed to 0: nothing is learned. Increase the former, or reduce the "
+            "latter"
         )
 
 
@@ -363,13 +362,13 @@ def _warn_of_few_evaluations(
     # The first evaluation can be the best, and the last one is at the end anyway.
     if patience is not None and count <= patience + 1:
         warn_once(
-            f"--early_stopping_patience={patience} does not end the training early: that takes "
-            f"more than {patience + 1} evaluations, but the run has {count}, one {interval}"
+            f"--early_stopping_patience={patience} has no effect: stopping early takes more "
+            f"than {patience + 1} evaluations, but the run has {count}, one {interval}"
         )
     elif config.keep_best and count == 1:
         warn_once(
-            f"--keep_best has no effect: with an evaluation {interval}, the only one is that "
-            "of the last weights"
+            f"--keep_best has no effect: with an evaluation {interval}, only the last weights "
+            "are evaluated"
         )
 
 

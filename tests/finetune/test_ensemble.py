@@ -119,7 +119,7 @@ def test_answers_to_questions_are_not_averaged(make_finetuning_config, tmp_path)
         ({"ensemble_size": 0}, "--ensemble_size must be positive"),
         ({"num_trials": 2}, "--ensemble_size=3 needs as many trials, not --num_trials=2"),
         ({"num_trials": -1}, "--ensemble_size=3 needs as many trials"),
-        ({"num_folds": 2}, "--ensemble_size=3: each model of --num_folds"),
+        ({"num_folds": 2}, "--ensemble_size=3: the models of --num_folds"),
         ({"do_eval": False}, "--ensemble_size=3 needs --do_eval"),
         ({"keep_all_models": False}, "needs the models of all trials"),
     ],

@@ -279,7 +279,7 @@ def build(config):
 
 def test_updates_left_out_in_one_trial_do_not_count_in_the_next(make_finetuning_config):
     trainer, _, _ = build(make_finetuning_config(on_nonfinite="skip"))
-    steps, _ = trainer._compiled(num_train_steps=4)
+    steps, _ = trainer._compile(num_train_steps=4)
     steps._skipped_in_a_row.assign(MAX_IN_A_ROW)  # what ends a trial
     trainer.start(seed=2)
     assert int(steps._skipped_in_a_row) == 0
@@ -543,7 +543,7 @@ def test_a_run_that_is_killed_after_its_early_stop_does_not_go_on(
         lines: list[str] = []
         (resumed,) = finetune_run.run(make(), lines.append)
     assert any(line.startswith("Stopped early: ") for line in lines)
-    assert any("before into 7: dropout masks differ" in line for line in lines)
+    assert any("previously into 7: dropout masks differ" in line for line in lines)
     assert (resumed.steps, resumed.best_step) == (expected.steps, expected.best_step)
     assert_same_weights(f"{whole.model_dir}_1", f"{make().model_dir}_1")
 
@@ -579,8 +579,8 @@ def test_trials_whose_models_were_removed_are_not_trained_again(
     lines: list[str] = []
     results = finetune_run.run(config, lines.append)
     assert trained == ["model_2", "model_3"]
-    reused = "--keep_all_models=false removed its model and its log, so the learning curves"
-    assert f"Reusing its results: {reused} leave it out." in lines
+    reused = "--keep_all_models=false removed its model and log, so the trial is missing"
+    assert f"Reusing its results: {reused} from the learning curves." in lines
     assert plotted[2:] == [{2}, {2, 3}]
     assert results[:2] == [first[0], dataclasses.replace(first[1], seconds=results[1].seconds)]
     saved = read_results(pathlib.Path(config.results_dir, "cola_results.json")).trials
@@ -691,7 +691,7 @@ def test_results_that_those_of_other_models_replace_are_told_of(
     path = make_finetuning_config().results_dir + "/cola_results.json"
     own, copy = f"{finished}/model", finished / "copy"
     shutil.copytree(f"{own}_1", copy)
-    message = f"{path} had the results of the training of {own}_…; those of "
+    message = f"{path} had the results of training {own}_…; those of "
 
     def said(**settings) -> str:
         finetune_run._warn_of_replaced_results(make_finetuning_config(**settings))
@@ -719,7 +719,7 @@ def test_results_behind_a_link_are_those_of_their_models(
     (finished / "model_1").symlink_to(models / "one")
     evaluates = {"do_train": False, "init_checkpoint": f"{finished}/model_1"}
     finetune_run._warn_of_replaced_results(make_finetuning_config(**evaluates))
-    assert "had the results of the training" not in capsys.readouterr().err
+    assert "had the results of training" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -727,7 +727,7 @@ def test_results_behind_a_link_are_those_of_their_models(
     [
         ({"keep_best": True}, 10, "--keep_best has no effect: with an evaluation every 10"),
         ({"early_stopping_patience": 2}, 11, "more than 3 evaluations, but the run has 1"),
-        ({"early_stopping_patience": 2}, 4, "--early_stopping_patience=2 does not end the"),
+        ({"early_stopping_patience": 2}, 4, "--early_stopping_patience=2 has no effect: "),
         ({"early_stopping_patience": 2}, 3, None),
         ({"keep_best": True}, 9, None),
         ({}, 10, None),
@@ -753,7 +753,7 @@ def test_a_single_step_which_learns_nothing_is_warned_of(make_finetuning_config,
         assert result.steps == 1
         (logged,) = read_log(f"{config.model_dir}_1/train_log.jsonl")
         assert (logged["learning_rate"] == 0) == warned
-        said = "--num_train_epochs=0.1 and --train_batch_size=8 give a single step, whose"
+        said = "--num_train_epochs=0.1 and --train_batch_size=8 give a single step, at which"
         assert (said in capsys.readouterr().err) == warned
 
 
@@ -966,10 +966,10 @@ def test_the_best_of_the_saved_models_predicts(tmp_path, capsys):
 
     # The last one has no model any more.
     assert restore(50.0, 70.0, 60.0, 80.0) == runs[1].model_dir
-    gone = "Trial 2 predicts: the model of Trial 4, whose dev score is better, is gone"
+    gone = "Trial 2 predicts: the model of Trial 4, which has a better dev score, was removed"
     assert gone in capsys.readouterr().err
     assert restore(50.0, -1.0, math.nan, 40.0) == runs[0].model_dir
-    with pytest.raises(UserError, match="those of all trials that finished are gone"):
+    with pytest.raises(UserError, match="models of all finished trials have been removed"):
         restore(-1.0, -1.0, -1.0, 80.0)
     with pytest.raises(UserError, match="no trial finished"):
         restore(-1.0, -1.0, -1.0, -1.0)

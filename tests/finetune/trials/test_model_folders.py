@@ -118,7 +118,7 @@ def test_the_log_of_a_model_may_end_in_the_middle_of_a_record(tmp_path):
     expected = {"step": 2, "kind": "train", "loss": 1.0, "trial": 1, "fold": 2}
     assert run.log_records() == [expected]
     log.write_text("x\n" + log.read_text())
-    with pytest.raises(UserError, match=f"^{log}, line 1: not a record of a log"):
+    with pytest.raises(UserError, match=f"^{log}, line 1: not a log record"):
         run.log_records()
 
 
