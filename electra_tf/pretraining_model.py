@@ -48,13 +48,13 @@ class PretrainingModel(Objective, keras.Model):
 
     `electra_tf.model_builder.build_model` selects the class of an objective and builds it.
     `prepare` masks a batch, and `forward` computes its losses. The class methods of `Objective`
-    tell which settings an objective refuses, and what a run of it trains.
+    check the settings of an objective, and describe what a run of it trains.
 
     Args:
         config: configuration of the run.
         special: ids of the special tokens used in masking.
-        tokens: token statistics for masking and the unigram generator; None if the model
-            neither masks nor samples.
+        tokens: token statistics for masking and the unigram generator; None if the model does
+            not mask or sample.
 
     Attributes:
         hparams: instance of `Hparams`, the hyperparameters of the objective.
@@ -171,7 +171,7 @@ class PretrainingModel(Objective, keras.Model):
         """Replaces the masked tokens with samples of the generator (section 2).
 
         A sample that equals the original token is labeled real. With `--replacement=argmax`,
-        the most likely tokens take the place of samples.
+        the most likely tokens are used instead of samples.
         """
         inputs = unmask(inputs)
         if sampled_token_ids is None:
@@ -241,7 +241,7 @@ class PretrainingModel(Objective, keras.Model):
         )
 
     def detection_losses(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-        """Returns the cross-entropy of every token, float32 [batch, seq], before its weight.
+        """Returns the unweighted cross-entropy of every token, float32 [batch, seq].
 
         Args:
             labels: int32 [batch, seq], 1 for replaced tokens.
@@ -324,10 +324,10 @@ class PretrainingModel(Objective, keras.Model):
     def replaced_logits(
         self, input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
     ) -> tf.Tensor:
-        """Returns the logits of the probabilities that tokens of a text were replaced.
+        """Returns the logits of the probability of each token of a text to be replaced.
 
         Args:
-            input_ids, input_mask, segment_ids: int32 [batch, seq], a text as it is.
+            input_ids, input_mask, segment_ids: int32 [batch, seq], unmasked text.
 
         Returns:
             float32 [batch, seq].
@@ -336,7 +336,7 @@ class PretrainingModel(Objective, keras.Model):
         return self.discriminator_predictions(sequence)
 
     def stages(self) -> list[Stage]:
-        """Returns the stages of the run; the optimizer is reset in each."""
+        """Returns the stages of the run; the optimizer is reset at the start of each."""
         return self.stages_of(self.config)
 
     def start_stage(self) -> None:
@@ -350,10 +350,9 @@ class PretrainingModel(Objective, keras.Model):
     def create_layers(self) -> None:
         """Creates the additional layers of the objective.
 
-        Those of the generator are attributes whose names start with `generator_`: they learn
-        at `--generator_learning_rate`. No two variables may have the same path, and layers must
-        be built here: variables that appear later would be neither trained nor restored, and
-        training refuses them with a ValueError.
+        Layers that train at `--generator_learning_rate` are attributes whose names start with
+        `generator_`. Variable paths must be unique, and layers must be built here: variables
+        created later would be neither trained nor restored, and training raises ValueError.
         """
 
     def _create_encoders(self) -> Encoders:

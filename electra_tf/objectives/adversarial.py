@@ -28,7 +28,7 @@ from electra_tf.util.errors import UserError
 class AdversarialHparams:
     """Loss weights: `baseline_weight` of the baseline, `masked_lm_weight` of the likelihood.
 
-    The paper does not use the generator's likelihood. The policy gradient has `gen_weight`.
+    The paper does not use the likelihood. The weight of the policy gradient is `gen_weight`.
     """
 
     baseline_weight: float = within(1.0, 0.0)
@@ -44,11 +44,10 @@ class Adversarial(PretrainingModel):
     (including temperature and `disallow_correct`). The baseline is trained by the
     cross-entropy between exp(-R), the probability of the correct label, and sigmoid(w . h_t).
 
-    A discriminator that gives every token the same probability of being replaced, the masking
-    rate, rewards any wrong sample with -log(masking rate), and a correct one with less. A
-    generator that changes faster than its discriminator therefore forgets what it could
-    predict (benchmarks/RESULTS.md, "Adversarial training"): start from a trained model, with
-    a lower `generator_learning_rate`.
+    A discriminator that predicts the masking rate for every token rewards any wrong sample with
+    -log(masking rate), and a correct one with less. A generator that learns faster than its
+    discriminator therefore unlearns language modeling (benchmarks/RESULTS.md, "Adversarial
+    training"): start from a trained model, with a lower `generator_learning_rate`.
     """
 
     Hparams = AdversarialHparams
@@ -62,8 +61,8 @@ class Adversarial(PretrainingModel):
         if config.masking_with_replacement:
             raise UserError(
                 "--masking_with_replacement masks some tokens twice, but "
-                "--objective=adversarial rewards each sample for the discriminator's answer to "
-                "it: remove one of them"
+                "--objective=adversarial rewards each sample by the discriminator's prediction "
+                "for it: remove one of the flags"
             )
         if config.span_boundary_weight:
             raise UserError(
@@ -100,8 +99,8 @@ class Adversarial(PretrainingModel):
         states = tf.stop_gradient(masked_lm.states)
         baseline = tf.cast(self.generator_baseline(states), tf.float32)[..., 0]
         temperature = temperature_of(self.config, randomness)
-        drawn_from = sampling_logits(masked_lm.logits, temperature, self._disallowed(inputs))
-        sample_losses = softmax_cross_entropy(drawn_from, fake.sampled_token_ids)
+        policy_logits = sampling_logits(masked_lm.logits, temperature, self._disallowed(inputs))
+        sample_losses = softmax_cross_entropy(policy_logits, fake.sampled_token_ids)
         policy, baseline_losses = policy_losses(rewards, baseline, sample_losses)
         count = num_masked_tokens(inputs)
 
@@ -128,7 +127,7 @@ class Adversarial(PretrainingModel):
         return {**weights, "gen": count} if self.hparams.masked_lm_weight else weights
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
-        """Returns the sums of ELECTRA, and of the reward."""
+        """Returns the metric sums of ELECTRA, and that of the reward."""
         return {**super().metric_sums(output), **output.extra}
 
     @classmethod
@@ -151,8 +150,8 @@ def policy_losses(
         sample_losses: float32 [batch, n], -log p(sample).
 
     Returns:
-        Two float32 [batch, n]; the first has gradients for `sample_losses` only, the second
-        for `baseline_logits` only.
+        Two float32 [batch, n]; the first has gradients only for `sample_losses`, the second
+        only for `baseline_logits`.
     """
     rewards = tf.stop_gradient(rewards)
     baseline = tf.nn.softplus(-baseline_logits)  # -log sigmoid

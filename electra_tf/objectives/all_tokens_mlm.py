@@ -36,7 +36,7 @@ class AllTokensMLM(ReplaceMLM):
         randomness: Randomness,
         sampled_token_ids: tf.Tensor | None = None,
     ) -> PretrainingOutput:
-        """Computes both losses; that of the full-size model covers all non-padding tokens."""
+        """Computes both losses; the full-size model's covers all non-padding tokens."""
         masked_lm = self._get_masked_lm_output(inputs, randomness)
         fake = self._get_fake_data(inputs, masked_lm.logits, randomness, sampled_token_ids)
         sequence = self.encode(fake.inputs, randomness)
@@ -62,7 +62,7 @@ class AllTokensMLM(ReplaceMLM):
         return {**self.masked_lm_term_weights(inputs), "replace": num_real_tokens(inputs)}
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
-        """Returns the sums of both; `full_size_masked_lm_*` cover the masked tokens.
+        """Returns the metric sums of both models; `full_size_masked_lm_*` cover masked tokens.
 
         Their accuracy is that of the softmax, without copying.
         """
@@ -99,8 +99,8 @@ def copy_loss(
 
     Args:
         token_losses: float32 [batch, seq], -log softmax of the originals.
-        copy_logits: float32 [batch, seq], of D.
-        is_input: bool [batch, seq].
+        copy_logits: float32 [batch, seq], the logits of D.
+        is_input: bool [batch, seq], whether the original is the input token.
     """
     generated = -token_losses - tf.nn.softplus(copy_logits)
     copied = -tf.nn.softplus(-copy_logits)

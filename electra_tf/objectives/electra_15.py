@@ -13,16 +13,15 @@ class MaskedTokensDetection(PretrainingModel):
     """The inputs of ELECTRA, with as many predicted tokens as BERT.
 
     The paper sums the discriminator's loss over the masked positions m instead of all n
-    positions. m has every position drawn for masking: those that became [MASK], and those that
-    kept their token, which are sampled, too; a sample that equals the original is labeled
-    real. The loss is
+    positions. m includes positions that were drawn for masking but kept their token: they are
+    sampled, too. A sample that equals the original is labeled real. The loss is
 
         L_Disc = sum over t in m of the cross-entropy of token t / |m|
 
     over all rows of the global batch: a mean over tokens, not over rows. The paper writes sums;
     the authors' code divides each loss by its number of tokens (`1e-6 + sum(weights)` in
-    `_get_discriminator_output`), with the input mask as weights. Its release has no other
-    weights; here they are m, so `disc_weight` multiplies a mean in both objectives.
+    `_get_discriminator_output`). There, the weights are always the input mask; here, they are
+    m, so `disc_weight` multiplies a mean in both objectives.
     """
 
     @classmethod
@@ -36,7 +35,7 @@ class MaskedTokensDetection(PretrainingModel):
             return
         warn_once(
             f"--objective=electra_15 classifies masked tokens only, and {cause} replaces "
-            "nearly all of them: the discriminator need not read. Use --objective=electra"
+            "nearly all of them, so there is little to learn. Use --objective=electra"
         )
 
     @classmethod

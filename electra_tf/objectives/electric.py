@@ -50,7 +50,7 @@ class NoiseContrastiveCloze(PretrainingModel):
 
     @classmethod
     def warn_of_unused(cls, config: PretrainingConfig) -> None:
-        """Also warns of noise that is more likely at some tokens than the loss assumes."""
+        """Also warns if the rate of noise differs from the one that the loss assumes."""
         super().warn_of_unused(config)
         if not masking_class(config).is_uniform:
             warn_once(
@@ -58,16 +58,17 @@ class NoiseContrastiveCloze(PretrainingModel):
                 "others, but the loss of --objective=electric assumes the same rate "
                 "everywhere, so the energies are biased. Use --masking=token"
             )
-        most, rate = config.max_predictions_per_seq, config.mask_prob
-        if most < int(rate * config.max_seq_length):
+        limit, rate = config.max_predictions_per_seq, config.mask_prob
+        if limit < int(rate * config.max_seq_length):
             warn_once(
-                f"--max_predictions_per_seq={most} draws less noise than --mask_prob={rate:g}, "
-                "which the loss of --objective=electric assumes, so the energies are biased"
+                f"--max_predictions_per_seq={limit} draws less noise than "
+                f"--mask_prob={rate:g}, which the loss of --objective=electric assumes, so the "
+                "energies are biased"
             )
 
     @classmethod
     def unmasked_per_masked(cls, config: PretrainingConfig) -> None:
-        """Returns None: the logits are energies, which the noise distribution is added to."""
+        """Returns None: the logits are energies, plus the log-probabilities of the noise."""
         del config
 
     def forward(
@@ -102,13 +103,13 @@ class NoiseContrastiveCloze(PretrainingModel):
     def replaced_logits(
         self, input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
     ) -> tf.Tensor:
-        """Returns the logits of p(noise | x, t), of the energies and of q."""
+        """Returns the logits of p(noise | x, t), from the energies and q."""
         energies = super().replaced_logits(input_ids, input_mask, segment_ids)
         randomness = Randomness(self.config.seed, 0, dropout=False)
         cloze = self.two_tower(input_ids, input_mask, segment_ids, randomness=randomness)
         noise = sampling_logits(cloze.logits, temperature_of(self.config, randomness))
         log_probs = tf.nn.log_softmax(tf.cast(noise, tf.float32))
-        # Unlike `noise_log_probs`, of operations that every format of exports has.
+        # Unlike `noise_log_probs`, uses only operations that all export formats support.
         log_probs = tf.gather(log_probs, input_ids, batch_dims=2)
         return energies + log_probs + self._log_noise_odds(randomness)
 

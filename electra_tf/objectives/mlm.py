@@ -34,7 +34,7 @@ class MaskedLanguageModel(PretrainingModel):
         return self.masked_lm_term_weights(inputs)
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
-        """Returns the sums of the masked language model."""
+        """Returns the metric sums of the masked language model."""
         return masked_lm_sums(output.inputs, output.masked_lm)
 
     @classmethod

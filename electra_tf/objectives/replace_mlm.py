@@ -32,15 +32,14 @@ class ReplaceMLMHparams:
 class ReplaceMLM(PretrainingModel):
     """gen_weight * L_MLM of the generator + replace_weight * L_MLM of the full-size model.
 
-    As in fine-tuning, the full-size model never sees [MASK]: it predicts the original tokens
-    at the masked positions m from text with the generator's samples there. As in masked
+    As in fine-tuning, the full-size model never sees [MASK]: at the masked positions m, it
+    reads the generator's samples, and predicts the original tokens. As in masked
     language modeling (section 2; `get_softmax_output` in the authors' code), both losses are
 
         sum over t in m of -log p(x_t | input) / |m|
 
-    over all rows of the global batch, with the masked text as the generator's input and the
-    sampled text as that of the full-size model. Positions whose sample equals the original
-    count, too.
+    over all rows of the global batch; the generator's input is the masked text, and the
+    full-size model's is the sampled text. Samples that equal the original count, too.
     """
 
     Hparams = ReplaceMLMHparams
@@ -100,7 +99,7 @@ class ReplaceMLM(PretrainingModel):
         }
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
-        """Returns the sums of the generator and, prefixed `full_size_`, the full-size model."""
+        """Returns the metric sums of both models, with `full_size_` for the full-size one."""
         full_size = masked_lm_sums(output.inputs, output.full_size_lm)
         return {
             **masked_lm_sums(output.inputs, output.masked_lm),

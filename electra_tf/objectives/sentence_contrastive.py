@@ -1,4 +1,4 @@
-"""ELECTRA with a sentence-level objective: was the input corrupted at all (appendix H)?"""
+"""ELECTRA with a sentence-level objective: detect corrupted inputs (appendix H)."""
 
 import dataclasses
 
@@ -26,8 +26,8 @@ class SentenceContrastiveHparams:
 class SentenceContrastive(PretrainingModel):
     """Replaced-token detection, plus classification of corrupted inputs.
 
-    Paper, appendix H: 20 % of the inputs are unmodified, and a head on [CLS] classifies
-    which. An input whose samples all equal the original tokens counts as unmodified.
+    Paper, appendix H: 20 % of the inputs are unmodified, and a head on [CLS] detects them. An
+    input whose samples all equal the original tokens counts as unmodified.
     """
 
     Hparams = SentenceContrastiveHparams
@@ -87,7 +87,7 @@ class SentenceContrastive(PretrainingModel):
         return {**super().term_weights(inputs), "sentence": tf.reduce_sum(real_rows(inputs))}
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
-        """Returns the sums of ELECTRA and of the sentence classification."""
+        """Returns the metric sums of ELECTRA and of the sentence classification."""
         return {**super().metric_sums(output), **output.extra}
 
     @classmethod

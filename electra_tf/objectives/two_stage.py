@@ -47,7 +47,7 @@ class TwoStage(PretrainingModel):
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
-        """Rejects different shapes, shared weights, and a stage without a step."""
+        """Rejects different shapes, shared weights, and stages without steps."""
         super().check(config)
         if config.embedding_sharing != SHARE_NONE:
             raise UserError(
@@ -115,8 +115,8 @@ class TwoStage(PretrainingModel):
         """Copies the generator's weights to the discriminator before the second stage."""
         if self.stage == DISCRIMINATOR_STAGE:
             pairs = zip(self.electra.variables, self.generator.variables, strict=True)
-            for ours, theirs in pairs:
-                ours.assign(theirs)
+            for target, source in pairs:
+                target.assign(source)
 
     def forward(
         self,
@@ -147,7 +147,7 @@ class TwoStage(PretrainingModel):
         return self.discriminator_term_weights(inputs)
 
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
-        """Returns the sums of the models of the current stage."""
+        """Returns the metric sums of the models of the current stage."""
         if output.discriminator is None:
             return masked_lm_sums(output.inputs, output.masked_lm)
         return super().metric_sums(output)

@@ -100,8 +100,8 @@ def train(
 ) -> dict[str, float]:
     """Pre-trains for `num_train_steps`, resuming from the latest checkpoint.
 
-    Without a checkpoint, the run starts from `init_checkpoint`, else from random weights. The
-    seed of the configuration becomes that of Python, NumPy and TensorFlow.
+    Without a checkpoint, the run starts from `init_checkpoint`, else from random weights. Seeds
+    Python, NumPy and TensorFlow with the configured seed.
 
     Args:
         config: hyperparameters.
@@ -113,9 +113,9 @@ def train(
         The metrics of the last evaluation, or of training without `eval_records`.
 
     Raises:
-        UserError: the input is invalid, the checkpoint is of another model, another program
-            trains into the folder, or the loss is not finite; the last good checkpoint is
-            kept.
+        UserError: the input is invalid, the checkpoint belongs to another model, another
+            program is training in the folder, or the loss is not finite; the last good
+            checkpoint is kept.
         PreemptedError: the run was preempted, after saving its last step.
         WorkerLostError: another worker has failed.
     """
@@ -219,10 +219,10 @@ def _train(
 
 
 class _Start(NamedTuple):
-    """What a run starts from.
+    """The model that a run starts from.
 
-    `resumed` says that it is a checkpoint of this run. Then `changes` are the settings that
-    have changed since, and `unrecorded` says what the checkpoint does not tell.
+    If `resumed`, it is a checkpoint of this run: `changes` are the settings that have changed
+    since, and `unrecorded` has lines about settings that were not recorded.
     """
 
     model: PretrainingModel
@@ -245,7 +245,7 @@ def _load_start(
     """Creates the model and loads the weights that a run starts from.
 
     Raises:
-        UserError: settings have changed that a resumed run must keep, or as `restore`.
+        UserError: a setting that a resumed run must keep has changed; or as `restore`.
     """
     workers = context.workers
     changes: list[Change] = []
@@ -280,12 +280,12 @@ def _describe_start(
     context: DistributionContext,
     print_fn: PrintFn,
 ) -> None:
-    """Prints the checkpoint of a resumed run, its changes, and where its reading continues."""
+    """Prints a resumed run's checkpoint and changed settings, and where reading continues."""
     step, changes = int(start.step.numpy()), start.changes
     num_parts = context.num_parts(config.gradient_accumulation_steps)
     parts = []
-    goes_on = start.resumed and step < config.num_train_steps
-    if goes_on and discriminator_config(config).has_dropout:
+    continues = start.resumed and step < config.num_train_steps
+    if continues and discriminator_config(config).has_dropout:
         parts = describe_other_parts(config.model_dir, num_parts)
     if start.resumed:
         print_fn(f"Resuming from {start.checkpoints.latest}, step {step}.")
@@ -315,7 +315,7 @@ def evaluate(
 ) -> dict[str, float]:
     """Evaluates the latest checkpoint on `records` and writes its metrics.
 
-    If there is only a checkpoint of the authors' code in the folder, that is evaluated.
+    If the folder has only a checkpoint of the authors' code, evaluates that one.
 
     Args:
         config: hyperparameters.
@@ -408,7 +408,7 @@ def _non_finite_error(
         "Reduce --learning_rate, increase --num_warmup_steps, or check the data of this step"
     )
     if not skipping:
-        advice += ". --on_nonfinite=skip omits such updates"
+        advice += ". Pass --on_nonfinite=skip to skip such updates"
     return UserError(
         f"Step {step}: not finite: {describe_terms(terms, skipping)}. {kept}. {advice}"
     )

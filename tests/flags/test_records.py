@@ -163,5 +163,7 @@ def test_what_needs_token_frequencies_is_named(make_config, tmp_path):
         (strategic, "masking=strategic"),
         (unigram, "generator_type=unigram"),
     ):
-        with pytest.raises(UserError, match=rf"^--{named}: the token frequencies .* No file"):
+        with pytest.raises(
+            UserError, match=rf"^--{named}: evaluations need the token frequencies .* No file"
+        ):
             count_trained_tokens(config, config.vocab_size)

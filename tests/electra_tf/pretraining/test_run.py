@@ -244,7 +244,7 @@ def test_a_resumed_run_tells_that_a_batch_has_other_parts(make_config, run_of_tw
     lines: list[str] = []
     pretraining_runs.train(config, lines.append)
     (line,) = [line for line in lines if line.startswith("Parts:")]
-    assert f"divided into {now} parts, before into {now + 1}: dropout masks differ" in line
+    assert f"divided into {now} parts, previously into {now + 1}: dropout masks differ" in line
     assert read_run_info(config.model_dir)["environment"]["parts of a batch"] == now
     # Nothing is left to be drawn.
     path.write_text(json.dumps(info))
@@ -682,7 +682,7 @@ def test_more_embeddings_than_tokens_are_trained_and_evaluated(
     # Rare tokens are those of the training records, not of the held-out ones.
     assert values == pytest.approx(in_training, nan_ok=True)
     moved = dataclasses.replace(evaluation, pretrain_tfrecords=str(tmp_path / "gone*"))
-    with pytest.raises(UserError, match=r"training records are needed.* \(--pretrain_tfr"):
+    with pytest.raises(UserError, match=r"training records, too.* \(--pretrain_tfr"):
         pretraining_runs.evaluate(moved, quiet)
     weights = weights_of(config, 2)
     assert {43} <= {size for value in weights.values() for size in value.shape}

@@ -184,7 +184,7 @@ def test_errors_name_the_terms_and_what_is_left():
     error = str(_non_finite_error(["gen"], 7, "run/ckpt-5", skipping=False))
     assert error.startswith("Step 7: not finite: gen")
     assert "The last good checkpoint is run/ckpt-5" in error
-    assert error.endswith("--on_nonfinite=skip omits such updates")
+    assert error.endswith("--on_nonfinite=skip to skip such updates")
     error = str(_non_finite_error(["gen"], 7, None, skipping=True))
     assert "No checkpoint yet" in error
     assert "--on_nonfinite=skip" not in error.partition("check the data")[2]
