@@ -203,7 +203,7 @@ def test_a_folder_that_is_no_run_and_a_damaged_log_are_named(tmp_path):
     folder = write_run(tmp_path / "damaged")
     lines = read_lines(folder / LOG_FILE)
     (folder / LOG_FILE).write_text("\n".join([lines[0], "{", *lines[1:]]))
-    with pytest.raises(UserError, match=r"train_log\.jsonl, line 2: not a record"):
+    with pytest.raises(UserError, match=r"train_log\.jsonl, line 2: not a log record"):
         read_training_run(folder)
     # Truncated, as by a killed run.
     (folder / LOG_FILE).write_text("\n".join([*lines[:3], lines[3][:20]]))
