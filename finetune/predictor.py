@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from electra_tf.model.compilation import compile_ahead, largest_divisor, side_by_side
 from electra_tf.model.kernels import CastKernels
-from electra_tf.training.distribution.cores import cores_of, parts_of, runs_on_one_cpu
+from electra_tf.training.distribution.cores import cores_of, has_only_cpus, parts_of
 from finetune.data.batches import BatchPlan, FeatureTable, iterate_batches, plan_evaluation
 from finetune.data.features import Row
 from finetune.model import FinetuningModel
@@ -139,7 +139,7 @@ class Predictor:
             key = task_name, parts
             if key not in self._functions:
                 self._functions[key] = self._compile(task_name, parts)
-            if runs_on_one_cpu(self._strategy) and not self._jit_compile:
+            if has_only_cpus() and not self._jit_compile:
                 compile_ahead(self._functions[key], iterator, lengths=lengths)
             functions |= dict.fromkeys(lengths, self._functions[key])
         return functions

@@ -13,10 +13,10 @@ import tensorflow as tf
 
 # Kernels that graphs call, by the name of their function.
 _kernels: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
-# Kernels that a traced function calls.
+# Kernels that a traced function calls, with the devices.
 _kernels_of: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-# Kernels that `compile_ahead` has compiled in this process, and the lengths; None if all shapes
-# of a kernel are known.
+# Kernels that `compile_ahead` has compiled in this process, with the devices and the lengths;
+# None if all shapes of a kernel are known.
 _compiled: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 # Passes of Grappler that find nothing to do in a graph of matrix products and compiled kernels.
 _USELESS_PASSES = (
@@ -154,14 +154,28 @@ def compile_ahead(
     Returns:
         The number of compilations.
     """
-    jobs = [
-        (kernel, length)
-        for kernel in _kernels_in(function.get_concrete_function(*inputs))
-        for length in ([None] if _has_known_shapes(kernel) else lengths)
-        if length not in _compiled.get(kernel, ())
-    ]
-    if not jobs:
-        return 0
+    jobs: dict[str, list[tuple]] = collections.defaultdict(list)
+    for kernel, device in _kernels_in(function.get_concrete_function(*inputs)):
+        for length in [None] if _has_known_shapes(kernel) else lengths:
+            if (device, length) not in _compiled.get(kernel, ()):
+                jobs[device].append((kernel, length))
+
+    def compile_all() -> None:
+        for device, kernels in jobs.items():
+            _compile_in_order(kernels, device)
+
+    if meanwhile is None or not jobs:
+        compile_all()
+    else:
+        with concurrent.futures.ThreadPoolExecutor(max_workers=1) as thread:
+            compiling = thread.submit(compile_all)
+            meanwhile()
+            compiling.result()
+    return sum(map(len, jobs.values()))
+
+
+def _compile_in_order(jobs: Sequence[tuple], device: str) -> None:
+    """Compiles kernels on a device, each for a length or None (see `_compiled`)."""
     inputs_of = [_kinds(kernel, length) for kernel, length in jobs]
     kinds = list(dict.fromkeys(tf.nest.flatten(inputs_of)))
 
@@ -172,36 +186,55 @@ def compile_ahead(
         zeros_of = dict(zip(kinds, zeros, strict=True))
         elements = []
         for (kernel, _), inputs in zip(jobs, inputs_of, strict=True):
-            with tf.control_dependencies(elements[-1:]):
+            with tf.device(device), tf.control_dependencies(elements[-1:]):
                 outputs = kernel(*tf.nest.map_structure(zeros_of.__getitem__, inputs))
                 output = tf.nest.flatten(outputs)[0]
                 sizes = [1 if size is None else min(1, size) for size in output.shape]
                 elements.append(tf.slice(output, [0] * len(sizes), sizes))
         return elements
 
-    zeros = [kind.zeros() for kind in kinds]
-    if meanwhile is None:
+    with tf.device(device):
+        zeros = [kind.zeros() for kind in kinds]
         run_in_order(zeros)
-    else:
-        with concurrent.futures.ThreadPoolExecutor(max_workers=1) as thread:
-            compiling = thread.submit(run_in_order, zeros)
-            meanwhile()
-            compiling.result()
-    for variable in zeros:
-        if isinstance(variable, tf.Variable):
-            _free(variable)
+        for variable in zeros:
+            if isinstance(variable, tf.Variable):
+                _free(variable)
     for kernel, length in jobs:
-        _compiled.setdefault(kernel, set()).add(length)
-    return len(jobs)
+        _compiled.setdefault(kernel, set()).add((device, length))
 
 
-def _kernels_in(function: tf.types.experimental.ConcreteFunction) -> list:
-    """Returns the kernels that a function calls, or that the functions in it call."""
+def _kernels_in(function: tf.types.experimental.ConcreteFunction) -> list[tuple]:
+    """Returns the kernels that a function, or the functions in it, call, each with a device."""
     if function not in _kernels_of:
-        library = function.graph.as_graph_def().library
-        names = [each.signature.name for each in library.function]
-        _kernels_of[function] = [_kernels[name] for name in names if name in _kernels]
+        graph = function.graph.as_graph_def()
+        bodies = {each.signature.name: each.node_def for each in graph.library.function}
+        found: dict[tuple[str, str], None] = {}
+        waiting = [(graph.node, _local_device(""))]
+        while waiting:
+            nodes, outer_device = waiting.pop()
+            for node in nodes:
+                device = _local_device(node.device) if node.device else outer_device
+                for name in _functions_of(node):
+                    if name in bodies and (name, device) not in found:
+                        found[name, device] = None
+                        waiting.append((bodies[name], device))
+        _kernels_of[function] = [
+            (_kernels[name], device) for name, device in found if name in _kernels
+        ]
     return _kernels_of[function]
+
+
+def _local_device(name: str) -> str:
+    """Returns the short name of a device of this process, such as `/CPU:0`."""
+    device = tf.DeviceSpec.from_string(name)
+    return f"/{device.device_type or 'CPU'}:{device.device_index or 0}"
+
+
+def _functions_of(node: tf.compat.v1.NodeDef) -> Iterator[str]:
+    """Yields the names of the functions that an operation calls."""
+    for value in node.attr.values():
+        for function in (value.func, *value.list.func):
+            yield function.name
 
 
 def _name(function: tf.types.experimental.ConcreteFunction) -> str:

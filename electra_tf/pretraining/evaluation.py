@@ -22,7 +22,7 @@ from electra_tf.model.token_scores import (
 )
 from electra_tf.pretraining.records import PretrainingRecords, batches_of
 from electra_tf.text.framing import INPUT_IDS
-from electra_tf.training.distribution.cores import runs_on_one_cpu
+from electra_tf.training.distribution.cores import has_only_cpus
 from electra_tf.training.distribution.shards import DataShard
 from electra_tf.training.distribution.strategies import distribute_batches, iterate
 from electra_tf.training.gradients import TrainableModel, refuse_reserved_metrics
@@ -87,7 +87,7 @@ class HeldOutEvaluator:
         self._strategy = strategy
         self._coefficients: dict[str, float] = {}
         self._run = tf.function(self._run_batch, autograph=False)
-        self._compiles_ahead = runs_on_one_cpu(strategy)
+        self._compiles_ahead = has_only_cpus()
 
     def run(self, batches: Iterable, num_batches: int) -> HeldOutResult:
         """Evaluates at most `num_batches` batches.

@@ -14,7 +14,7 @@ from electra_tf.model.gpu.calls import gpu_kernels
 from electra_tf.model.kernels import compiled_as_a_whole
 from electra_tf.model.metrics import STEP_PREFIX, MetricAccumulator
 from electra_tf.training.clipping import clip_by_global_norm, squared_norms
-from electra_tf.training.distribution.cores import runs_on_one_cpu
+from electra_tf.training.distribution.cores import has_only_cpus, runs_on_one_cpu
 from electra_tf.training.gradients import TrainableModel, gradients_of_replica
 from electra_tf.training.layer_statistics import UpdateRatios, group_norms
 from electra_tf.training.nonfinite import (
@@ -100,7 +100,7 @@ class TrainingSteps:
         # Iterator specs and lengths for which kernels are compiled; None on devices where the
         # first call compiles them.
         self._compiled: list | None = None
-        if runs_on_one_cpu(strategy) and not jit_compile:
+        if has_only_cpus() and not jit_compile:
             self._compiled = []
 
     def run(
@@ -120,12 +120,14 @@ class TrainingSteps:
             self._run(*inputs)
             return
         shapes = (iterator.element_spec, tuple(lengths))
-        # Fewer passes have only been measured with known shapes.
-        with contextlib.nullcontext() if lengths else few_graph_passes():
+        is_alone = runs_on_one_cpu(self._strategy)
+        # Fewer passes have only been measured with one replica and known shapes.
+        with few_graph_passes() if is_alone and not lengths else contextlib.nullcontext():
             if shapes not in self._compiled:
                 # Meanwhile, a first call without a step prepares the graph on another core.
                 no_step = functools.partial(self._run, iterator, tf.constant(0, tf.int32))
-                compile_ahead(self._run, *inputs, lengths=lengths, meanwhile=no_step)
+                meanwhile = no_step if is_alone else None
+                compile_ahead(self._run, *inputs, lengths=lengths, meanwhile=meanwhile)
                 self._compiled.append(shapes)
             self._run(*inputs)
 

@@ -29,10 +29,14 @@ _MAX_HIDDEN_SIZE = 512
 _own_limits: set[int] = set()
 
 
+def has_only_cpus() -> bool:
+    """Whether this process has no device other than CPUs."""
+    return {device.device_type for device in tf.config.list_logical_devices()} == {"CPU"}
+
+
 def runs_on_one_cpu(strategy: tf.distribute.Strategy) -> bool:
     """Whether there is one replica, and no device other than CPUs."""
-    devices = {device.device_type for device in tf.config.list_logical_devices()}
-    return strategy.num_replicas_in_sync == 1 and devices == {"CPU"}
+    return strategy.num_replicas_in_sync == 1 and has_only_cpus()
 
 
 def cores_of(strategy: tf.distribute.Strategy) -> int:

@@ -252,6 +252,9 @@ import tensorflow as tf
 from electra_tf.model.compilation import compile_ahead, traced_once
 from electra_tf.model.layer_functions import add_bias, bias_activation
 
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+
 @traced_once
 def layer(x, b):
     return bias_activation(add_bias(x, b), b, activation="gelu")
@@ -275,7 +278,12 @@ print("unknown:", compile_ahead(unknown), compile_ahead(unknown, lengths=[3]), f
 # Another function, of layers that are traced already: their gradients are compiled, too.
 unknown = tf.function(apply, input_signature=[tf.TensorSpec([2, None, 4]), tf.TensorSpec([4])])
 more = compile_ahead(unknown, lengths=[3, 5])
-print("lengths:", more, [unknown(tf.ones([2, n, 4]), tf.ones([4])).shape[1] for n in (3, 5)])
+called = [unknown(tf.ones([2, n, 4]), tf.ones([4])).shape[1] for n in (3, 5)]
+print("lengths:", more, called, flush=True)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+mirrored = tf.function(lambda *tensors: strategy.run(apply, args=tensors), autograph=False)
+print("mirrored:", compile_ahead(mirrored, *inputs), flush=True)
+print("called:", len(mirrored(*inputs).values))
 """
 
 
@@ -296,16 +304,20 @@ def test_kernels_are_compiled_ahead_one_after_another():
     )
     assert result.returncode == 0, result.stdout
     parts = re.split(
-        r"^(?:kernels|called|again|unknown|lengths): (.*)", result.stdout, flags=re.M
+        r"^(?:kernels|called|again|unknown|lengths|mirrored): (.*)", result.stdout, flags=re.M
     )
     compilations = [part.count(STARTED) for part in parts[::2]]
     count = int(parts[1])
     assert count > 3
-    # All are compiled ahead, none by the calls; for unknown lengths as often as there are any.
-    assert compilations == [count, 0, 0, count, count, 0]
+    of_replicas = int(parts[11])
+    assert of_replicas >= 2 * count
+    # All are compiled ahead, none by the calls; for unknown lengths as often as there are any,
+    # and on the device of each replica.
+    assert compilations == [count, 0, 0, count, count, of_replicas, 0, 0]
     assert parts[5] == "0"
     assert parts[7] == f"0 {count}"
     assert parts[9] == f"{count} [3, 5]"
+    assert parts[13] == "2"
     # Only once was there anything to do meanwhile.
     assert result.stdout.count("MEANWHILE") == 1
     # Each ends before the next one starts.
