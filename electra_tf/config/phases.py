@@ -5,7 +5,11 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from electra_tf.config.pretraining import PretrainingConfig, max_predictions
+from electra_tf.config.pretraining import (
+    PretrainingConfig,
+    max_predictions,
+    steps_by_length,
+)
 from electra_tf.util.errors import UserError
 
 LENGTH_PLACEHOLDER = "{length}"
@@ -18,37 +22,8 @@ class Stage(NamedTuple):
     num_steps: int
 
 
-def steps_by_length(config: PretrainingConfig) -> dict[int, int]:
-    """Returns the number of training steps at each sequence length, in training order.
-
-    `length_curriculum_share` of the steps is divided equally among the lengths of
-    `length_curriculum`; the rest is trained at `max_seq_length`.
-
-    Raises:
-        UserError: a length gets no step.
-    """
-    lengths = (*config.length_curriculum, config.max_seq_length)
-    shorter = len(config.length_curriculum)
-    short = round(config.length_curriculum_share * config.num_train_steps) if shorter else 0
-    ends = [short * (i + 1) // shorter for i in range(shorter)] + [config.num_train_steps]
-    starts = [0, *ends[:-1]]
-    if any(start >= end for start, end in zip(starts, ends, strict=True)):
-        raise UserError(
-            f"--length_curriculum_share={config.length_curriculum_share} with "
-            f"--num_train_steps={config.num_train_steps} leaves no steps for one of the "
-            f"lengths {', '.join(map(str, lengths))}"
-        )
-    return {
-        length: end - start for length, start, end in zip(lengths, starts, ends, strict=True)
-    }
-
-
 def configs_by_length(config: PretrainingConfig) -> list[tuple[float, PretrainingConfig]]:
-    """Returns the fraction of steps at each length, with the configuration of that length.
-
-    Raises:
-        UserError: a length gets no step.
-    """
+    """Returns the fraction of steps at each length, with the configuration of that length."""
     return [
         (
             steps / config.num_train_steps,
@@ -105,11 +80,7 @@ class Phase:
 
 
 def training_phases(config: PretrainingConfig, stages: Sequence[Stage]) -> list[Phase]:
-    """Returns the phases of a run, in order.
-
-    Raises:
-        UserError: a length gets no step.
-    """
+    """Returns the phases of a run, in order."""
     stage_ends = _ends([stage.num_steps for stage in stages])
     steps = steps_by_length(config)
     lengths, length_ends = list(steps), _ends(list(steps.values()))

@@ -122,6 +122,7 @@ class PretrainingConfig(PretrainingFields):
         config = cls(**merged)
         check_pretraining(config, discriminator_config(config))
         generator_config(config)  # rejects a generator without layers or units
+        steps_by_length(config)  # rejects a curriculum that leaves a length without steps
         return config
 
     def warn_of_unused(self) -> None:
@@ -235,3 +236,28 @@ def max_predictions(config: PretrainingConfig, seq_length: int | None) -> int:
     if seq_length is None or seq_length >= config.max_seq_length:
         return config.max_predictions_per_seq
     return max(1, round(config.max_predictions_per_seq * seq_length / config.max_seq_length))
+
+
+def steps_by_length(config: PretrainingConfig) -> dict[int, int]:
+    """Returns the number of training steps at each sequence length, in training order.
+
+    `length_curriculum_share` of the steps is divided equally among the lengths of
+    `length_curriculum`; the rest is trained at `max_seq_length`.
+
+    Raises:
+        UserError: a length gets no step.
+    """
+    lengths = (*config.length_curriculum, config.max_seq_length)
+    shorter = len(config.length_curriculum)
+    short = round(config.length_curriculum_share * config.num_train_steps) if shorter else 0
+    ends = [short * (i + 1) // shorter for i in range(shorter)] + [config.num_train_steps]
+    starts = [0, *ends[:-1]]
+    if any(start >= end for start, end in zip(starts, ends, strict=True)):
+        raise UserError(
+            f"--length_curriculum_share={config.length_curriculum_share} with "
+            f"--num_train_steps={config.num_train_steps} leaves no steps for one of the "
+            f"lengths {', '.join(map(str, lengths))}"
+        )
+    return {
+        length: end - start for length, start, end in zip(lengths, starts, ends, strict=True)
+    }

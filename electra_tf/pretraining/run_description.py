@@ -5,8 +5,12 @@ from collections.abc import Callable, Sequence
 
 from electra_tf.config.distribution import warn_of_repeated_examples
 from electra_tf.config.encoder import EncoderConfig
-from electra_tf.config.phases import Stage, steps_by_length, training_phases
-from electra_tf.config.pretraining import PretrainingConfig, default_max_predictions
+from electra_tf.config.phases import Stage, training_phases
+from electra_tf.config.pretraining import (
+    PretrainingConfig,
+    default_max_predictions,
+    steps_by_length,
+)
 from electra_tf.config.recorded_settings import Change
 from electra_tf.config.resumption import DATA
 from electra_tf.config.saved_config import load_saved_config

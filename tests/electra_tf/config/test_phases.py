@@ -43,12 +43,6 @@ def test_phases_end_where_a_stage_or_a_length_does(make_config):
     }
 
 
-def test_a_curriculum_that_leaves_a_length_without_a_step_is_refused(make_config):
-    config = make_config(length_curriculum=(8,), num_train_steps=1)
-    with pytest.raises(UserError, match="leaves no steps for one of the lengths"):
-        training_phases(config, [Stage("only", config.num_train_steps)])
-
-
 def test_a_curriculum_without_records_of_a_length_is_refused(make_config):
     config = make_config(length_curriculum=(8,), pretrain_tfrecords="data/*")
     with pytest.raises(UserError, match=r"put \{length\}"):

@@ -67,6 +67,12 @@ def test_values_of_another_type_are_refused(given, message):
         create(**given)
 
 
+def test_a_curriculum_that_leaves_a_length_without_steps_is_refused():
+    """With the configuration: training removes the files of an earlier debug run."""
+    with pytest.raises(UserError, match="leaves no steps for one of the lengths 64, 128"):
+        create(length_curriculum=(64,), length_curriculum_share=0.99, debug=True)
+
+
 def test_an_unknown_hyperparameter_is_refused_with_the_nearest():
     with pytest.raises(UserError, match=r"'max_seq_lenth'\. Did you mean 'max_seq_length'"):
         create(max_seq_lenth=64)
