@@ -10,7 +10,12 @@ import tensorflow as tf
 
 from electra_tf.config.encoder import GELUS, NOT_IN_SHAPES, EncoderConfig
 from electra_tf.interop.formats import INIT_FLAG, find_format, make_format
-from electra_tf.interop.model_checkpoint import ENCODER_SCOPE, ModelCheckpoint
+from electra_tf.interop.model_checkpoint import (
+    ENCODER_SCOPE,
+    GENERATOR_HEAD,
+    GENERATOR_SCOPE,
+    ModelCheckpoint,
+)
 from electra_tf.interop.moments import slot_variables
 from electra_tf.interop.native_models import ENCODER_ONLY, PRETRAINING
 from electra_tf.interop.variable_names import (
@@ -150,6 +155,7 @@ def load_variables(
             f"checkpoint. {len(beyond)} variables are only in the checkpoint:\n  "
             + "\n  ".join(beyond)
         )
+    _check_generator_head(checkpoint, mapping, path, flag)
     needed = [name for entry in required for name in entry.names]
     report = assign_arrays(checkpoint.weights, mapping, f"{path} ({flag})", needed)
     _warn_of_other_settings(checkpoint, encoder, f"{path} ({flag})")
@@ -158,6 +164,31 @@ def load_variables(
     for line in (*report.lines(), *(f"no counterpart: {note}" for note in checkpoint.notes)):
         print_fn(f"  {line}")
     return report
+
+
+def _check_generator_head(
+    checkpoint: ModelCheckpoint, mapping: Sequence[NamedVariable], path: str, flag: str
+) -> None:
+    """Raises UserError if the head of a generator does not fit the full-size encoder.
+
+    Without an encoder of its own, the model's generator has no size that could be changed.
+    """
+    shapes = {name: entry.part_shape for entry in mapping for name in entry.names}
+    arrays = checkpoint.weights
+    differing = [n for n in shapes.keys() & arrays.keys() if arrays[n].shape != shapes[n]]
+    if (
+        differing
+        and all(name.startswith(GENERATOR_HEAD) for name in differing)
+        and checkpoint.has_generator_encoder
+        and not any(name.startswith(GENERATOR_SCOPE) for name in shapes)
+    ):
+        raise UserError(
+            f"{flag}: the generator of {path} has an encoder of another size, but with "
+            "--objective=mlm or --embedding_sharing=all, the generator's encoder is the "
+            "full-size one, which its output layer does not fit. Start from the discriminator "
+            "alone: convert the checkpoint with convert_checkpoint.py --to_format huggingface, "
+            f"and pass the folder discriminator of its output as {flag}"
+        )
 
 
 def _warn_of_other_settings(

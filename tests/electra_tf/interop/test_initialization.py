@@ -159,6 +159,24 @@ def test_a_generator_that_starts_at_random_beside_a_trained_one_is_warned_of(
     assert capsys.readouterr().err.count(told) == warned
 
 
+@pytest.mark.parametrize("mode", [{"objective": "mlm"}, {"embedding_sharing": "all"}])
+def test_a_full_size_generator_takes_the_discriminator_of_a_pair(make_config, tmp_path, mode):
+    """No flag makes the head of a small generator fit; the discriminator alone does."""
+    source = tiny_pretraining_checkpoint(make_config, generator_hidden_size=0.5)
+    folder = str(tmp_path / "source")
+    format_of("electra_tf").write(source, folder)
+    model = build_model(make_config(**mode), SpecialTokenIds(2, 3, 4))
+    with pytest.raises(UserError, match="pass the folder discriminator of its output") as error:
+        initialize(model, folder)
+    assert "--generator_hidden_size" not in str(error.value)
+    format_of("huggingface").write(source, str(tmp_path / "pair"))
+    initialize(model, str(tmp_path / "pair" / "discriminator"))
+    np.testing.assert_array_equal(
+        model.electra.embeddings.word_embeddings.numpy(),
+        source.arrays["electra/embeddings/word_embeddings"],
+    )
+
+
 def test_what_shapes_do_not_tell_of_the_checkpoint_is_warned_of(
     published, tiny_data, tmp_path, capsys
 ):
