@@ -2,7 +2,7 @@
 
 import itertools
 
-from electra_tf.config.distribution import BY_RECORD, MULTI_WORKER, check_accumulation
+from electra_tf.config.distribution import BY_RECORD, check_accumulation
 from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.hyperparameters import (
     check_choices,
@@ -67,7 +67,8 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
     check_choices(config)
     check_accumulation(config.train_batch_size, config.gradient_accumulation_steps)
     config.check_distribution()
-    _check_reading(config)
+    if config.workers:  # `electra_tf.pretraining.run.train` checks the workers of TF_CONFIG
+        check_reading(config, len(config.workers))
     if config.triton_kernels:
         _check_triton_kernels(config)
     if config.do_train == config.do_eval:
@@ -85,10 +86,9 @@ def check_pretraining(config: PretrainingFields, encoder: EncoderConfig) -> None
         )
 
 
-def _check_reading(config: PretrainingFields) -> None:
-    is_single = config.workers is not None and len(config.workers) == 1
-    has_several_workers = config.strategy == MULTI_WORKER and not is_single
-    by_record = has_several_workers and config.shard_by == BY_RECORD
+def check_reading(config: PretrainingFields, num_workers: int) -> None:
+    """Raises UserError if several workers would share batches that they read differently."""
+    by_record = num_workers > 1 and config.shard_by == BY_RECORD
     if by_record and config.do_train and not config.deterministic_reading:
         raise UserError(
             "--deterministic_reading=false with several workers needs --shard_by=file: with "

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config.checks import check_reading
 from electra_tf.config.hyperparameters import NOTHING
 from electra_tf.config.nonfinite_fields import SKIP
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
@@ -77,6 +78,7 @@ from electra_tf.training.distribution.context import (
     open_context,
 )
 from electra_tf.training.distribution.gpus import prepare_kernels
+from electra_tf.training.distribution.strategies import count_workers
 from electra_tf.training.distribution.workers import Workers
 from electra_tf.training.loop import Intervals, run_loop, training_values
 from electra_tf.training.monitoring.log import SilentLog, TrainLog, format_metrics
@@ -123,6 +125,7 @@ def train(
     objective = model_class(config)
     objective.check(config)
     objective.check_loss_weights(config)
+    check_reading(config, count_workers(config))
     config.warn_of_unused()
     objective.warn_of_unused(config)
     check_trackers(config.trackers)

@@ -80,6 +80,13 @@ def is_chief(config: DistributionConfig) -> bool:
     return find_cluster(config.workers, config.task_index, os.environ).task_index == 0
 
 
+def count_workers(config: DistributionConfig) -> int:
+    """Returns the number of workers of a run; they need not have started."""
+    if config.strategy != MULTI_WORKER:
+        return 1
+    return len(find_cluster(config.workers, config.task_index, os.environ).workers)
+
+
 def distribute_batches(
     strategy: tf.distribute.Strategy,
     make_dataset: Callable[[DataShard], tf.data.Dataset],

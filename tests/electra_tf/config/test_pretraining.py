@@ -434,10 +434,6 @@ def test_json_holds_every_hyperparameter():
             "--triton_kernels needs --precision=mixed_bfloat16 or mixed_float16, not float32",
         ),
         ({"strategy": "many"}, "--strategy must be one of"),
-        (
-            {"strategy": "multi_worker", "deterministic_reading": False},
-            "--deterministic_reading=false with several workers needs --shard_by=file",
-        ),
         ({"model_dir": ""}, "--model_dir is empty: pass a path"),
         ({"init_checkpoint": ""}, "--init_checkpoint is empty: pass a path"),
         ({"pretrain_tfrecords": ""}, "--pretrain_tfrecords is empty: pass a path"),

@@ -57,6 +57,24 @@ def quiet(message: str) -> None:
     """Says nothing."""
 
 
+@pytest.mark.parametrize(("workers", "refused"), [(["a:1"], False), (["a:1", "b:1"], True)])
+def test_several_workers_of_the_environment_must_read_alike(
+    make_config, monkeypatch, workers, refused
+):
+    """A single one, such as a cluster manager's job of one host, shares no batches."""
+    config = make_config(strategy="multi_worker", deterministic_reading=False)
+    cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+
+    def stop(config: PretrainingConfig) -> None:
+        raise RuntimeError("accepted")
+
+    monkeypatch.setattr(run, "load_checked_vocabulary", stop)
+    error = (UserError, "--shard_by=file") if refused else (RuntimeError, "accepted")
+    with pytest.raises(error[0], match=error[1]):
+        run.train(config, records=None)
+
+
 def log_records(config) -> list[dict]:
     lines = (pathlib.Path(config.model_dir) / "train_log.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
