@@ -110,9 +110,11 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> ScoringCon
     check_not_empty(flag_values.tune_nbest_file, "--tune_nbest_file")
     if flag_values.tune_nbest_file and not flag_values.nbest_file:
         raise UserError("--tune_nbest_file requires --nbest_file")
-    if not math.isfinite(flag_values.nbest_weight):
+    # A negative weight would prefer unlikely texts.
+    if not 0 <= flag_values.nbest_weight < math.inf:
         raise UserError(
-            f"--nbest_weight must be a finite number, not {flag_values.nbest_weight}"
+            "--nbest_weight must be a finite number of at least 0, not "
+            f"{flag_values.nbest_weight}"
         )
     if flag_values.predict_tokens and not flag_values.text_file:
         raise UserError("--predict_tokens needs --text_file")

@@ -61,6 +61,7 @@ def test_the_home_folder_of_paths(tmp_path, monkeypatch):
             "score_text.py runs on one host: remove --strategy",
         ),
         (["--output_file=o", "--nbest_file=n", "--nbest_weight=nan"], "--nbest_weight must be"),
+        (["--output_file=o", "--nbest_file=n", "--nbest_weight=-1"], "--nbest_weight must be"),
         (["--output_file=o", "--nbest_file=n", "--predict_tokens"], "needs --text_file"),
         (["--output_file=o", "--text_file=t", "--num_candidates=0"], "--num_candidates"),
     ],
