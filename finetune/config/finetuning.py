@@ -152,6 +152,8 @@ class FinetuningConfig(FinetuningFields):
             )
         if not self.do_train:
             self.warn_of_unused_trackers()
+            if self.overwrite:
+                warn_once("--overwrite has no effect with --do_train=false")
 
     def warn_of_given(self, given: Mapping[str, Any]) -> None:
         """Warns of given hyperparameters without effect, if their defaults depend on others."""

@@ -369,5 +369,7 @@ def test_hyperparameters_without_effect_are_warned_of(tmp_path, capsys):
     assert "--n_writes_test=1 has no effect without --write_test_outputs" in warned
     assert "--write_test_outputs has no effect with --n_writes_test=0" in warned
     assert "--shard_by=file has no effect in fine-tuning" in warned
-    create(tmp_path, do_train=False, wandb="p")
-    assert "--wandb=p has no effect without training" in capsys.readouterr().err
+    create(tmp_path, do_train=False, wandb="p", overwrite=True)
+    warned = capsys.readouterr().err
+    assert "--wandb=p has no effect without training" in warned
+    assert "--overwrite has no effect with --do_train=false" in warned
