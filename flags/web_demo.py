@@ -66,11 +66,17 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> DemoConfig
     """
     for name in ("discriminator", "generator"):
         check_not_empty(flag_values[name].value, f"--{name}")
+    joined = ",".join(flag_values.tasks)
+    if len(flag_values.tasks) > 1 and os.path.exists(os.path.expanduser(joined)):
+        raise UserError(
+            f"--tasks={joined}: commas separate folders; to pass this one, quote it as "
+            f"--tasks='\"{joined}\"'"
+        )
     paths = [_path(name) for name in flag_values.tasks if name]
     tasks = {path.name: path for path in paths}
     if len(tasks) < len(paths):
         raise UserError(
-            f"--tasks={','.join(flag_values.tasks)}: tasks are named after their folders, "
+            f"--tasks={joined}: tasks are named after their folders, "
             "which must have different names"
         )
     return DemoConfig(

@@ -313,7 +313,8 @@ def _parse_pairs(text: str, flag: str, example: str) -> dict[str, str]:
         key, equals, value = part.partition("=")
         key, value = key.strip(), value.strip()
         if not (key and equals and value):
-            raise UserError(f"{flag} must have the form {example}, not {text!r}")
+            hint = ". Commas divide it: use --task_spec for names with commas" if pairs else ""
+            raise UserError(f"{flag} must have the form {example}, not {text!r}{hint}")
         if key in pairs:
             raise UserError(f"{flag} has {key!r} twice")
         pairs[key] = value

@@ -33,6 +33,16 @@ def test_tasks_need_names_of_their_own():
         parse("--tasks=x/a,y/a")
 
 
+def test_a_folder_with_a_comma_is_quoted(tmp_path):
+    folder = tmp_path / "a,b"
+    folder.mkdir()
+    quoted = f'"{folder}"'
+    with pytest.raises(UserError, match="commas separate folders; to pass this one") as error:
+        parse(f"--tasks={folder}")
+    assert quoted in str(error.value)
+    assert parse(f"--tasks={quoted}").tasks == {"a,b": folder}
+
+
 def test_empty_paths_are_refused():
     with pytest.raises(UserError, match="--discriminator is empty: pass a path"):
         parse("--tasks=a", "--discriminator=")

@@ -210,6 +210,7 @@ def test_flags_describe_a_task_as_a_file_does():
         ({"kind": "qa"}, "--own_task_kind needs --own_task_files"),
         ({"files": "train=a"}, "--own_task_files needs --own_task_kind"),
         ({"kind": "qa", "files": "a.tsv"}, "--own_task_files must have the form train=a.tsv"),
+        ({"kind": "qa", "files": "train=a,b/c.tsv"}, "use --task_spec for names with commas"),
         ({"kind": "qa", "files": "dev=a,dev=b"}, "--own_task_files has 'dev' twice"),
         (
             {"kind": "qa", "files": "dev=a.json"},
