@@ -82,6 +82,9 @@ class Tf1Format(CheckpointFormat):
         prefix = _prefix_of(path)
         arrays = read_tf1_arrays(prefix)
         step = arrays.pop(GLOBAL_STEP, None)
+        doubles = [n for n, v in arrays.items() if getattr(v, "dtype", None) == np.float64]
+        arrays |= {name: arrays[name].astype(np.float32) for name in doubles}
+        rounded = f"the precision of float64 variables ({len(doubles)}): rounded to float32"
         folder = path if os.path.isdir(path) else os.path.dirname(path)
         saved = _saved_hyperparameters(folder)
         overrides = saved.get("model_hparam_overrides") or {}
@@ -111,6 +114,7 @@ class Tf1Format(CheckpointFormat):
             description=description,
             arrays=arrays,
             step=None if step is None else int(step),
+            notes=(rounded,) if doubles else (),
             path=prefix,
         )
 

@@ -106,6 +106,19 @@ def test_moments_and_step_have_the_authors_names(make_config, tmp_path):
     assert own_hyperparameters(after) == as_json
 
 
+def test_float64_variables_are_rounded_with_a_note(make_config, tmp_path):
+    before = tiny_pretraining_checkpoint(make_config)
+    assert TF1.write(before, str(tmp_path / "single")) == []
+    assert TF1.read(str(tmp_path / "single")).notes == ()
+    name = "discriminator_predictions/dense/kernel"
+    value = before.arrays[name].astype(np.float64) + 1e-12
+    doubled = dataclasses.replace(before, arrays={**before.arrays, name: value})
+    TF1.write(doubled, str(tmp_path / "double"))
+    after = TF1.read(str(tmp_path / "double"))
+    assert after.notes == ("the precision of float64 variables (1): rounded to float32",)
+    assert_same_arrays(dict(after.arrays), {**before.arrays, name: value.astype(np.float32)})
+
+
 def test_finetuned_models_of_the_authors():
     checkpoint = TF1.read(str(TF1_DATA / "finetuning/heads/qa_joint_cls/model.ckpt"))
     assert checkpoint.description.tasks[0].kind is None
