@@ -15,7 +15,11 @@ from electra_tf.config import choices
 from electra_tf.config.encoder import HEAD_SIZE, INTERMEDIATE_RATIO, EncoderConfig
 from electra_tf.config.model_parts import ModelPart
 from electra_tf.config.phases import configs_by_length, training_phases
-from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.config.pretraining import (
+    PretrainingConfig,
+    discriminator_config,
+    generator_config,
+)
 from electra_tf.util.tensorflow_import import import_tensorflow
 
 # Operations per element, as in the authors' script.
@@ -213,6 +217,12 @@ def _paper_flops(config: PretrainingConfig, stage: int) -> dict[str, float]:
     length = config.max_seq_length
     rows = config.train_batch_size
     parts: dict[str, float] = {}
+    if sizes := _masking_head_sizes(config):
+        inputs, hidden = sizes
+        # The embeddings that it reads are counted with the encoder.
+        per_token = 2 * inputs * hidden + (1 + ACTIVATION + 2) * hidden
+        trained = _num_trained_masking_positions(config, stage)
+        parts["masking head"] = rows * (length + 2 * trained) * per_token
     for part in _parts_of_stage(config, stage):
         model = Transformer.of(
             part.encoder, length, output_share=part.vocabulary_positions / length
@@ -329,7 +339,28 @@ def _model_flops(config: PretrainingConfig, stage: int) -> int:
         forward += 2 * part.vocabulary_positions * per_word
         forward += 2 * part.binary_positions * (hidden * hidden + hidden)
         total += (PASSES if part.is_trained else 1) * forward
+    if sizes := _masking_head_sizes(config):
+        inputs, hidden = sizes
+        positions = PASSES * _num_trained_masking_positions(config, stage)
+        total += 2 * (config.max_seq_length + positions) * (inputs * hidden + hidden)
     return config.train_batch_size * total
+
+
+def _masking_head_sizes(config: PretrainingConfig) -> tuple[int, int] | None:
+    """Returns the input and hidden width of a learned masking's head; None without one.
+
+    It scores all tokens to choose the masked ones, and is trained at these.
+    """
+    has_encoder = objective_class(config).generator_class(config).has_encoder
+    encoder = generator_config(config) if has_encoder else discriminator_config(config)
+    return choices.load(choices.MASKING, config.masking).head_sizes(encoder)
+
+
+def _num_trained_masking_positions(config: PretrainingConfig, stage: int) -> int:
+    """Returns the masked positions of a sequence; 0 if no masked LM is trained in the stage."""
+    parts = _parts_of_stage(config, stage)
+    is_trained = any(part.is_trained and part.vocabulary_positions for part in parts)
+    return config.max_predictions_per_seq if is_trained else 0
 
 
 def _parts_of_stage(config: PretrainingConfig, stage: int) -> list[ModelPart]:

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config import choices
+from electra_tf.config.encoder import EncoderConfig
 from electra_tf.config.hyperparameters import NoHparams, parse_hparams
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.masking.word_list import WordTrie, load_word_list
@@ -98,6 +99,18 @@ class MaskingStrategy(abc.ABC):
             encoder: encoder whose token embeddings they may read.
         """
         return {}
+
+    @classmethod
+    def head_sizes(cls, encoder: EncoderConfig) -> tuple[int, int] | None:
+        """Returns the input and hidden width of the head that scores tokens, to count FLOPs.
+
+        Args:
+            encoder: shape of the encoder that `create_layers` gets.
+
+        Returns:
+            None if there is no head.
+        """
+        return None
 
     def terms(self, original: PretrainInputs, output: MaskedLMOutput) -> dict[str, LossTerm]:
         """Returns the loss terms that train the layers.

@@ -100,6 +100,11 @@ class LearnedMasking(MaskingStrategy):
         )
         return {"masking_head": self._head}
 
+    @classmethod
+    def head_sizes(cls, encoder: EncoderConfig) -> tuple[int, int]:
+        """Returns the width of the embeddings that the head reads, and of its hidden layer."""
+        return WINDOW * encoder.embedding_size, HIDDEN_UNITS
+
     def predict(self, input_ids: tf.Tensor, positions: tf.Tensor | None = None) -> tf.Tensor:
         """Returns the predicted loss of each token, float32 [batch, seq].
 

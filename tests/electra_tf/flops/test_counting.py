@@ -11,6 +11,7 @@ from electra_tf.flops.counting import (
     SAMPLING,
     Transformer,
     finetuning_flops_per_step,
+    model_flops_by_phase,
     model_flops_per_step,
     train_flops_by_part,
     train_flops_per_step,
@@ -114,6 +115,36 @@ def test_span_boundaries_are_predicted_by_a_head_of_their_own():
     differing = {name: with_spans[name] - plain[name] for name in plain}
     assert {name for name, more in differing.items() if more} == {"generator head"}
     assert differing["generator head"] == pytest.approx(2 * 3 * 7 * head, rel=1e-9)
+
+
+@pytest.mark.parametrize("objective", ["electra", "mlm"])
+def test_learned_masking_scores_all_tokens_and_learns_at_the_masked_ones(objective):
+    given = {"train_batch_size": 3, "max_seq_length": 20, "max_predictions_per_seq": 7}
+    config = create(**given, objective=objective, masking="learned")
+    plain, learned = (
+        train_flops_by_part(create(**given, objective=objective, masking=masking))
+        for masking in ("token", "learned")
+    )
+    # The embeddings of three tokens, of 128 units, are read by a layer of 128. Of each of its
+    # units there are a bias, GELU (8) and the product with the output's weight (2).
+    head = 2 * 3 * 128 * 128 + 11 * 128
+    assert learned == {"masking head": 3 * (20 + 2 * 7) * head, **plain}
+    products = 2 * (3 * 128 * 128 + 128) * (20 + 3 * 7)
+    of_tokens = model_flops_per_step(dataclasses.replace(config, masking="token"))
+    assert model_flops_per_step(config) == of_tokens + 3 * products
+
+
+def test_learned_masking_does_not_learn_from_a_frozen_generator():
+    shape = {"generator_hidden_size": 1.0, "generator_layers": 1.0, "embedding_size": 256}
+    given = {"num_train_steps": 4, "embedding_sharing": "none", "train_batch_size": 3, **shape}
+    config = create(**given, objective="two_stage", masking="learned")
+    learned, plain = (
+        model_flops_by_phase(each)
+        for each in (config, dataclasses.replace(config, masking="token"))
+    )
+    products = 3 * 2 * (3 * 256 * 128 + 128)
+    more = {stage: learned[stage, 128] - plain[stage, 128] for stage in (0, 1)}
+    assert more == {0: products * (128 + 3 * 19), 1: products * 128}
 
 
 def test_finetuning_is_the_encoder_there_and_back():
