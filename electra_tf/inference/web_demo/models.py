@@ -39,6 +39,8 @@ _LENGTHS = ("max_seq_length", "max_query_length")
 # The inputs that can be truncated, by kind; for other kinds, all inputs. Contexts are divided
 # into windows, and words beyond the limit get no tag.
 _TRUNCATED = {"qa": ("question",), "tagging": ()}
+# Inputs in the order of the form: that of a loaded SavedModel differs from start to start.
+_INPUT_ORDER = ("text", "text_a", "text_b", "question", "context", "choices")
 # A number of tokens that exceeds the limit of any model.
 _LONGER_THAN_MODELS = 20_000
 
@@ -83,7 +85,7 @@ class ExportedModel:
                 self._model = tf.saved_model.load(readable)
             self._signatures = dict(self._model.signatures)
             specs = self._specs("serving_default")
-            self.input_names = tuple(specs)
+            self.input_names = tuple(sorted(specs, key=_place))
             self.list_names = tuple(n for n, spec in specs.items() if spec.shape.rank == 2)
             self.output_names = tuple(self._signatures["serving_default"].structured_outputs)
         except Exception as error:  # damaged files raise many classes
@@ -117,6 +119,11 @@ class ExportedModel:
 
     def _specs(self, signature: str) -> dict[str, tf.TensorSpec]:
         return self._signatures[signature].structured_input_signature[1]
+
+
+def _place(name: str) -> int:
+    """Returns the place of an input in the form."""
+    return _INPUT_ORDER.index(name) if name in _INPUT_ORDER else len(_INPUT_ORDER)
 
 
 class TokenInspector:
