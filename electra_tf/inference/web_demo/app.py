@@ -113,7 +113,6 @@ def _add_page(
                 for name, model in {"": inspector, **tasks}.items()
                 if model is not None and model.tokenizer is not None
             },
-            max_characters=config.max_characters,
         )
 
 

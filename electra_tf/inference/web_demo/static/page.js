@@ -34,10 +34,16 @@ function alternativesTable(item) {
 }
 
 function showTokens(answer, result) {
+  if (!answer.tokens.length) {
+    result.append(element("p", "hint", "The text has no tokens."));
+    return;
+  }
   const line = textElement("div", "tokens");
   for (const item of answer.tokens) {
     const isPiece = item.token.startsWith("##");
     const token = element("span", isPiece ? "token piece" : "token", item.token);
+    // Its letters say nothing of the direction of the text.
+    if (item.token === "[UNK]") token.dir = "ltr";
     token.tabIndex = 0;
     token.dataset.probability = item.probability.toFixed(4);
     token.style.backgroundColor = `rgba(220, 38, 38, ${item.probability.toFixed(3)})`;
@@ -45,6 +51,9 @@ function showTokens(answer, result) {
     line.append(token);
   }
   result.append(line);
+  for (const event of ["pointerover", "focusin"]) {
+    line.addEventListener(event, () => keepTablesInside(line));
+  }
   if (answer.limit) {
     const said = `The model reads ${answer.limit} tokens. What follows them is not shown.`;
     result.append(element("p", "hint", said));
@@ -55,12 +64,23 @@ function showTokens(answer, result) {
 // The most suspected token shows its table until another one is pointed at.
 function openMostSuspected(line) {
   const tokens = [...line.querySelectorAll(".token")];
-  if (!tokens.length) return;
   const probability = (token) => Number(token.dataset.probability);
   const open = tokens.reduce((a, b) => (probability(b) > probability(a) ? b : a));
   open.classList.add("open");
   const close = () => open.classList.remove("open");
   for (const event of ["pointerover", "focusin"]) line.addEventListener(event, close);
+  keepTablesInside(line);
+}
+
+// Moves tables that would exceed the window.
+function keepTablesInside(line) {
+  const width = document.documentElement.clientWidth;
+  for (const table of line.querySelectorAll("table")) {
+    table.style.translate = "";
+    const { left, right } = table.getBoundingClientRect();
+    const shift = Math.min(0, width - right) || Math.max(0, -left);
+    if (shift) table.style.translate = `${shift}px`;
+  }
 }
 
 function showScores(answer, result) {
@@ -87,6 +107,10 @@ function showChoices(answer, result) {
 }
 
 function showTags(answer, result) {
+  if (!answer.num_words) {
+    result.append(element("p", "hint", "The text has no words."));
+    return;
+  }
   const line = textElement("div", "tags");
   for (let i = 0; i < answer.num_words; i++) {
     const word = element("span", "tag", answer.words[i]);
@@ -124,20 +148,39 @@ function showTask(answer, result, texts) {
   }
 }
 
+async function answerOf(url, texts, signal) {
+  const response = await fetch(url, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(texts),
+    signal,
+  }).catch(() => {
+    throw new Error("The server does not answer. Is serve_demo.py still running?");
+  });
+  const answer = await response.json().catch(() => {
+    throw new Error(`The server answered ${response.status} ${response.statusText}. Try again.`);
+  });
+  if (!response.ok) throw new Error(answer.error);
+  return answer;
+}
+
+// The request of each form; answers may arrive in another order.
+const requests = new Map();
+
 async function ask(form) {
   const result = form.querySelector(".result");
   const texts = Object.fromEntries(new FormData(form));
+  requests.get(form)?.abort();
+  const request = new AbortController();
+  requests.set(form, request);
+  result.replaceChildren(element("p", "hint", "Waiting for the answer …"));
   try {
-    const response = await fetch(form.dataset.url, {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(texts),
-    });
-    const answer = await response.json();
+    const answer = await answerOf(form.dataset.url, texts, request.signal);
+    if (request.signal.aborted) return;
     result.replaceChildren();
-    if (!response.ok) throw new Error(answer.error);
     (form.dataset.show === "tokens" ? showTokens : showTask)(answer, result, texts);
   } catch (error) {
+    if (request.signal.aborted) return;
     result.replaceChildren(element("p", "error", error.message));
   }
 }

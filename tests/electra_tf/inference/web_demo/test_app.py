@@ -7,6 +7,7 @@ import re
 import types
 
 import pytest
+import tensorflow as tf
 
 from electra_tf.inference.export.config import ExportConfig
 from electra_tf.inference.export.pretrained import PRETRAINED
@@ -29,10 +30,15 @@ def test_the_page_has_a_form_for_each_model(client):
     page = response.get_data(as_text=True)
     assert 'data-url="/api/tokens"' in page
     assert 'data-url="/api/tasks/topic"' in page
-    assert 'maxlength="100"' in page
+    assert "maxlength" not in page  # browsers would cut what is pasted, silently
     assert "default-src 'self'" in response.headers["Content-Security-Policy"]
     assert "<script>" not in page  # what the policy would not run
     assert page.count("Text: lowercased, accents stripped, vocabulary ") == 2
+
+
+def test_shades_are_printed(client):
+    style = client.get("/static/page.css").get_data(as_text=True)
+    assert re.search(r"\.token, meter, mark \{.* print-color-adjust: exact; \}", style)
 
 
 def test_models_of_different_tokenizers_are_refused(demo_config):
@@ -116,6 +122,17 @@ def test_a_task_answers_with_its_labels(client):
     best = max(range(len(LABELS)), key=lambda i: answer["scores"][i])
     assert answer["label"] == LABELS[best]
     assert sum(answer["scores"]) == pytest.approx(1, abs=1e-5)
+
+
+def test_inputs_are_in_the_order_of_the_task(demo_config, monkeypatch):
+    def specs(*names: str) -> dict[str, tf.TensorSpec]:
+        return {name: tf.TensorSpec([None], tf.string) for name in names}
+
+    for names in (("text_a", "text_b"), ("question", "context"), ("text", "question")):
+        for loaded in (names, names[::-1]):
+            given = specs(*loaded)
+            monkeypatch.setattr(ExportedModel, "_specs", lambda *_, given=given: given)
+            assert ExportedModel(demo_config.tasks["topic"], "--tasks").input_names == names
 
 
 class PickFirst:

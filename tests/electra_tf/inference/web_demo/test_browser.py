@@ -7,9 +7,12 @@ import re
 import shutil
 import subprocess
 import threading
+import time
 import urllib.parse
 
+import flask
 import pytest
+from flask import Flask, Response
 
 from electra_tf.inference.web_demo.app import _create_app, create_app
 from electra_tf.inference.web_demo.config import DemoConfig
@@ -60,6 +63,24 @@ def browse(url: str, profile, *arguments: str, **texts: str) -> str:
     )
     assert result.returncode == 0, result.stderr
     return result.stdout
+
+
+def acting(app: Flask, script: str) -> Flask:
+    """Adds a script to the page, which does what a user would."""
+
+    @app.get("/user.js")
+    def user() -> Response:
+        return Response(script, mimetype="text/javascript")
+
+    @app.after_request
+    def add(response: Response) -> Response:
+        if response.mimetype == "text/html":
+            page = response.get_data(as_text=True)
+            tag = '<script src="/user.js" defer></script></head>'
+            response.set_data(page.replace("</head>", tag))
+        return response
+
+    return app
 
 
 def test_every_token_is_shaded_and_has_alternatives(url, tmp_path):
@@ -125,7 +146,8 @@ class ReadsArabic:
     words = ("\u0642\u0631\u0623", "\u0627\u0644\u0648\u0644\u062f")
 
     def inspect(self, text: str) -> list[dict]:
-        return [{"token": each, "probability": 0.5, "alternatives": []} for each in self.words]
+        tokens = ("[UNK]", *self.words)
+        return [{"token": each, "probability": 0.5, "alternatives": []} for each in tokens]
 
     def answer(self, text: str) -> dict:
         return {"kind": "tagging", "words": self.words, "tags": ["O", "B-X"], "num_words": 2}
@@ -137,14 +159,141 @@ def test_rows_of_words_take_the_direction_of_their_first_letter(tmp_path):
     with serving(_create_app(config, ReadsArabic(), {"tags": ReadsArabic()})) as url:
         page = browse(url, tmp_path, "--dump-dom", text="w1")
     first, second = ReadsArabic.words
+    unknown = r'<span [^>]*dir="ltr"[^>]*>\[UNK\]<table dir="ltr">.*?</table></span>'
     for row in (
-        rf'<div class="tokens" dir="auto"><span [^>]*>{first}<table dir="ltr">.*?</table>'
-        rf"</span><span [^>]*>{second}<table",
+        rf'<div class="tokens" dir="auto">{unknown}<span [^>]*>{first}<table dir="ltr">'
+        rf".*?</table></span><span [^>]*>{second}<table",
         rf'<div class="tags" dir="auto"><span class="tag">{first}<small>O</small></span>'
         rf'<span class="tag">{second}<small>B-X</small></span></div>',
     ):
         assert re.search(row, page), page
     assert page.count('<textarea dir="auto"') == 2
+
+
+class Inspector:
+    """A discriminator whose tokens are the words of a text."""
+
+    tokenizer = None
+    max_tokens = 999
+
+    def __init__(self) -> None:
+        self._is_asked_again = threading.Event()
+
+    def inspect(self, text: str) -> list[dict]:
+        if text == "slow":
+            self._is_asked_again.wait(20)
+            time.sleep(0.5)
+        if text == "fast":
+            self._is_asked_again.set()
+        alternatives = [{"token": "alternative" * 2, "probability": 0.1}]
+        return [
+            {"token": each, "probability": 0.5, "alternatives": alternatives}
+            for each in text.split()
+        ]
+
+
+def inspector_page() -> Flask:
+    return _create_app(DemoConfig(discriminator=pathlib.Path("d")), Inspector(), {})
+
+
+def test_the_answer_is_that_of_the_last_request(tmp_path):
+    script = """
+        const [form] = document.forms;
+        for (const text of ["slow", "fast"]) {
+          form.elements.text.value = text;
+          form.requestSubmit();
+        }
+    """
+    with serving(acting(inspector_page(), script)) as url:
+        page = browse(url, tmp_path, "--dump-dom")
+    assert re.findall(r'<span class="token[^>]*>(\w+)<', page) == ["fast"]
+
+
+def test_a_text_without_tokens_is_told(tmp_path):
+    with serving(inspector_page()) as url:
+        page = browse(url, tmp_path, "--dump-dom", text=" ")
+    assert '<p class="hint">The text has no tokens.</p></div>' in page
+
+
+def test_a_server_that_does_not_answer_is_told(tmp_path):
+    app = inspector_page()
+    app.before_request_funcs[None].append(
+        lambda: Response(status=503) if flask.request.path == "/api/tokens" else None
+    )
+    with serving(app) as url:
+        page = browse(url, tmp_path / "busy", "--dump-dom", text="w1")
+    assert (
+        '<p class="error">The server answered 503 SERVICE UNAVAILABLE. Try again.</p>' in page
+    )
+    script = """
+        const [form] = document.forms;
+        form.dataset.url = "http://127.0.0.1:1/";
+        form.elements.text.value = "w1";
+        form.requestSubmit();
+    """
+    with serving(acting(inspector_page(), script)) as url:
+        page = browse(url, tmp_path / "stopped", "--dump-dom")
+    assert (
+        '<p class="error">The server does not answer. Is serve_demo.py still running?</p>'
+        in page
+    )
+
+
+def test_no_table_of_a_token_exceeds_the_window(tmp_path):
+    script = """
+        setInterval(() => {
+          const width = document.documentElement.clientWidth;
+          for (const token of document.querySelectorAll(".token:not([data-over])")) {
+            token.classList.add("open");
+            token.dispatchEvent(new Event("pointerover", { bubbles: true }));
+            token.classList.add("open");
+            const { right, left } = token.querySelector("table").getBoundingClientRect();
+            token.dataset.over = right > width + 1 || left < 0 || right === left;
+            token.classList.remove("open");
+          }
+        }, 100);
+    """
+    for direction, word in (("ltr", "w1"), ("rtl", ReadsArabic.words[0])):
+        with serving(acting(inspector_page(), script)) as url:
+            page = browse(
+                url,
+                tmp_path / direction,
+                "--window-size=500,900",
+                "--dump-dom",
+                text=f"{word} " * 40,
+            )
+        assert re.findall(r'data-over="(\w+)"', page) == ["false"] * 40
+
+
+class LongWords:
+    """A task whose labels have no spaces."""
+
+    tokenizer = None
+    input_names = ("text",)
+    list_names = ()
+
+    def answer(self, text: str) -> dict:
+        labels = ["a" * 80, "b" * 80]
+        return {
+            "kind": "classification",
+            "labels": labels,
+            "label": labels[0],
+            "scores": [0.9, 0.1],
+        }
+
+
+def test_long_labels_stay_in_their_column(tmp_path):
+    script = """
+        setInterval(() => {
+          const over = (e) => e.scrollWidth > e.clientWidth || e.offsetWidth > 193;
+          const names = [...document.querySelectorAll(".bar > span:first-child")];
+          document.body.dataset.over = names.map(over);
+        }, 100);
+    """
+    app = _create_app(DemoConfig(tasks={"a": pathlib.Path("a")}), None, {"a": LongWords()})
+    with serving(acting(app, script)) as url:
+        page = browse(url, tmp_path, "--dump-dom", text="w1")
+    assert 'data-over="false,false"' in page
 
 
 def test_what_is_typed_is_never_read_as_html(url, tmp_path):
