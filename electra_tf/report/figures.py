@@ -64,8 +64,11 @@ def lines_of(runs: Sequence[ReportRun], references: Sequence[ReportRun] = ()) ->
         for run in runs
         for label, records in run.logs.items()
     ]
+    if len(named) > len(colors):
+        colors = [f"hsl({360 * i // len(named)}, 65%, 45%)" for i in range(len(named))]
     lines = [
-        Line(name, colors[i % len(colors)], records) for i, (name, records) in enumerate(named)
+        Line(name, color, records)
+        for color, (name, records) in zip(colors, named, strict=False)
     ]
     return lines + [Line(each.name, _REFERENCE_COLOR, each.logs[""]) for each in references]
 

@@ -226,6 +226,20 @@ def test_runs_that_are_fine_and_the_same_say_so():
     assert len(report_page([made_run("a")])) < len(alone)  # without values, no controls
 
 
+@pytest.mark.parametrize("count", [10, 11, 40])
+def test_every_line_has_a_color_of_its_own(count):
+    runs = [made_run(f"run {i}", {"step": 1, "loss": i}) for i in range(count)]
+    lines = lines_of(runs)
+    assert len({line.color for line in lines}) == count
+    drawn = [trace["line"]["color"] for trace in curves("loss", lines)["data"]]
+    assert drawn == [line.color for line in lines for _ in ("logged", "smoothed")]
+
+
+def test_the_colors_of_lines_and_tokens_are_printed(runs):
+    printed = r"\n#lines i, \.texts span \{.* print-color-adjust: exact; \}\n"
+    assert re.search(printed, report_page(runs[:1]))
+
+
 def test_a_run_of_too_few_records_is_not_called_healthy(tmp_path):
     folder = write_run(tmp_path / "short", num_warmup_steps=1900)
     run = read_training_run(folder)  # one record after the warm-up
