@@ -9,6 +9,7 @@ from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.config.resumption import changed_metrics
 from electra_tf.masking.word_list import word_list_sha256
 from electra_tf.model.randomness import Randomness
+from electra_tf.objectives.electra_15 import warn_of_unmasked_tokens
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.framing import INPUT_IDS, INPUT_MASK, NUM_SPECIAL
 from electra_tf.text.inspected_tokens import InspectedToken, inspected_tokens, render
@@ -56,6 +57,7 @@ def show(
     for change in changed_metrics(config, word_list_sha256(config.word_list)):
         warn_once(f"tokens are not replaced as in training: {change}")
     model.warn_of_untrained(config, "its suspicions")
+    warn_of_unmasked_tokens(config.objective)
     tokenizer = Tokenizer(vocabulary, config.do_lower_case, config.strip_accents)
     print_fn(
         f"The generator replaced some tokens of each sentence (step {step}, {checkpoint})."

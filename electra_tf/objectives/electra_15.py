@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from electra_tf.config.choices import ELECTRA_15
 from electra_tf.config.pretraining import PretrainingConfig
 from electra_tf.masking.masked_batch import masked_positions
 from electra_tf.model.batch_types import PretrainInputs
@@ -47,3 +48,16 @@ class MaskedTokensDetection(PretrainingModel):
     def discriminator_weights(self, inputs: PretrainInputs) -> tf.Tensor:
         """Returns float32 [batch, seq], 1 for the tokens of m."""
         return masked_positions(inputs)
+
+
+def warn_of_unmasked_tokens(objective: str) -> None:
+    """Warns that the discriminator of ELECTRA 15 % judges tokens that it has not learned from.
+
+    Args:
+        objective: the `objective` of the discriminator.
+    """
+    if objective == ELECTRA_15:
+        warn_once(
+            f"--objective={ELECTRA_15} has trained the discriminator on masked tokens alone, "
+            "most of which are replaced: it takes too many tokens of a text for replaced"
+        )

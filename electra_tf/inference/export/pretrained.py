@@ -6,7 +6,6 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf import model_builder
-from electra_tf.config.choices import ELECTRA_15
 from electra_tf.config.distribution import on_one_device
 from electra_tf.config.pretraining import PretrainingConfig, discriminator_config
 from electra_tf.config.saved_config import is_converted, is_pretrained
@@ -27,12 +26,12 @@ from electra_tf.inference.export.servable import (
 )
 from electra_tf.model.encoder import Encoder
 from electra_tf.model.positions import gather_positions
+from electra_tf.objectives.electra_15 import warn_of_unmasked_tokens
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.text.text_inputs import EncoderInputs, single_text_inputs, tokenize_with_masks
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import MODEL_FLAG, load_model_vocabulary
 from electra_tf.training.distribution.strategies import create_strategy
-from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
 DISCRIMINATOR, EMBEDDINGS = "discriminator", "embeddings"
@@ -193,12 +192,7 @@ def load_pretrained(
     warn_of_untrained_positions(saved, length, "--max_seq_length", config.model_dir)
     if component == DISCRIMINATOR:
         model.warn_of_untrained(run, "its answers")
-        if run.objective == ELECTRA_15:
-            warn_once(
-                f"--objective={ELECTRA_15} has trained the discriminator on masked tokens "
-                "alone, most of which are replaced: it takes too many tokens of a text for "
-                "replaced"
-            )
+        warn_of_unmasked_tokens(run.objective)
         servable = DiscriminatorServable(model, tokenizer, length)
     elif component == GENERATOR:
         servable = GeneratorServable(model, tokenizer, length, config.top_k)

@@ -81,12 +81,13 @@ def test_many_sentences_are_computed_in_batches(make_config, tiny_data, monkeypa
 
 
 def test_shows_sentences_from_the_newest_checkpoint(make_config, capsys):
-    config = make_config(num_train_steps=2)
+    settings = {"num_train_steps": 2, "objective": "electra_15"}
+    config = make_config(**settings)
     pretraining_runs.train(config, discard)
     said: list[str] = []
     warn_once.cache_clear()
     replaced_tokens.show(
-        make_config(num_train_steps=2, mask_prob=0.3, disc_weight=0.0),
+        make_config(**settings, mask_prob=0.3, disc_weight=0.0),
         ["w1 w2 w3", "w4", "w5 " * 14, "w6 " * 15],
         token_counts=training_records(config).token_counts,
         color=False,
@@ -98,6 +99,7 @@ def test_shows_sentences_from_the_newest_checkpoint(make_config, capsys):
     assert "1 of 4 sentences have more than 14 tokens" in warned
     assert "not replaced as in training: mask_prob: 0.15 before, 0.3 now" in warned
     assert "not train the discriminator, so its suspicions are meaningless" in warned
+    assert "--objective=electra_15 has trained the discriminator on masked tokens" in warned
 
 
 def test_a_model_without_discriminator_is_refused(make_config):

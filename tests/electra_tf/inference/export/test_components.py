@@ -67,6 +67,7 @@ def test_longer_texts_than_those_of_pretraining_are_warned_of(tiny_data, tmp_pat
 @pytest.mark.parametrize("objective", ["electra", "electra_15"])
 def test_a_discriminator_of_masked_tokens_is_warned_of(tiny_data, tmp_path, capsys, objective):
     write_model(tmp_path / "m", tiny_data, objective=objective)
+    warn_once.cache_clear()
     for component in ("discriminator", "generator"):
         config = ExportConfig(
             model_dir=str(tmp_path / "m"), export_dir=tmp_path / "x", component=component
