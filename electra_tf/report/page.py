@@ -10,6 +10,7 @@ import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from electra_tf.config.choices import ELECTRA_15
 from electra_tf.report import figures
 from electra_tf.report.layers import layer_figures
 from electra_tf.report.runs import ReportRun, Table
@@ -21,6 +22,10 @@ from electra_tf.util.files import write_atomically
 _SENTENCES = (
     "Underlined: replaced by the generator (point at a token for the original). Red: the "
     "discriminator's probability that the token was replaced."
+)
+_MASKED_ALONE = (
+    f" {ELECTRA_15} trains it on masked tokens alone, most of which are replaced, so it takes "
+    "too many of the others for replaced."
 )
 
 
@@ -68,7 +73,8 @@ def report_page(runs: Sequence[ReportRun], references: Sequence[ReportRun] = ())
     for run in runs:
         if run.sentences:
             shown.append(shown_sentences(run.sentences))
-            legend = f'<p class="faint">{_SENTENCES}</p>'
+            learned = _MASKED_ALONE if run.settings.get("objective") == ELECTRA_15 else ""
+            legend = f'<p class="faint">{_SENTENCES}{learned}</p>'
             card = sentences_html(len(shown) - 1, len(shown[-1]))
             title = f"{_prefix(runs, run)}Held-out sentences"
             parts.append(_section(title, legend, card))

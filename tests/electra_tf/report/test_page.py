@@ -254,6 +254,17 @@ def test_a_run_of_too_few_records_is_not_called_healthy(tmp_path):
     assert "long: Too few" not in page
 
 
+def test_sentences_of_a_discriminator_of_masked_tokens_say_so():
+    sentences = [{"step": 1, "sentences": [[["a", "a", 0.9]]]}]
+    for objective in ("electra", "electra_15"):
+        run = made_run("a", settings={"objective": objective}, sentences=sentences)
+        page = report_page([run])
+        assert "the token was replaced." in page
+        assert ("electra_15 trains it on masked tokens alone" in page) == (
+            objective == "electra_15"
+        )
+
+
 def test_settings_that_all_differ_leave_none_that_are_equal():
     runs = [made_run(name, settings={"seed": seed}) for name, seed in (("a", 1), ("b", 2))]
     ((title, header, rows),), equal = (
