@@ -20,6 +20,7 @@ from electra_tf.model.metrics import masked_lm_sums, sampling_sums
 from electra_tf.model.positions import gather_positions
 from electra_tf.model.randomness import Randomness
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.util.console import warn_once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +107,16 @@ class ReplaceMLM(PretrainingModel):
             **sampling_sums(output.inputs, output.fake_data),
             **{f"full_size_{name}": value for name, value in full_size.items()},
         }
+
+    @classmethod
+    def warn_of_unused(cls, config: PretrainingConfig) -> None:
+        """Also warns if no loss trains the full-size model's predictions."""
+        super().warn_of_unused(config)
+        if not cls.parse_hparams(config).replace_weight:
+            warn_once(
+                "replace_weight=0 of --objective_hparams does not train the full-size model's "
+                "predictions, so their metrics (full_size_*) are meaningless"
+            )
 
     @classmethod
     def loss_weights(cls, config: PretrainingConfig) -> dict[str, float]:

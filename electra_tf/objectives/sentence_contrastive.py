@@ -13,6 +13,7 @@ from electra_tf.model.batch_types import LossTerm, PretrainingOutput, PretrainIn
 from electra_tf.model.layers import Linear
 from electra_tf.model.randomness import Randomness
 from electra_tf.pretraining_model import PretrainingModel
+from electra_tf.util.console import warn_once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,6 +90,16 @@ class SentenceContrastive(PretrainingModel):
     def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
         """Returns the metric sums of ELECTRA and of the sentence classification."""
         return {**super().metric_sums(output), **output.extra}
+
+    @classmethod
+    def warn_of_unused(cls, config: PretrainingConfig) -> None:
+        """Also warns if no loss trains the head on [CLS]."""
+        super().warn_of_unused(config)
+        if not cls.parse_hparams(config).sentence_weight:
+            warn_once(
+                "sentence_weight=0 of --objective_hparams does not train the head on [CLS], so "
+                "sentence_accuracy is meaningless"
+            )
 
     @classmethod
     def unmasked_per_masked(cls, config: PretrainingConfig) -> float | None:

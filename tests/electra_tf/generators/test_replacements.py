@@ -136,9 +136,25 @@ def test_settings_without_effect_are_warned_of(make_config, settings, warning, c
     assert (warning or "") in said
 
 
-def test_metrics_of_a_discriminator_that_is_not_trained_are_warned_of(make_config, capsys):
-    for weight, warns in ((1.0, False), (0.0, True)):
+@pytest.mark.parametrize(
+    ("objective", "name", "metrics"),
+    [
+        ("electra", "disc_weight", "disc_*"),
+        ("replace_mlm", "replace_weight", "full_size_*"),
+        ("all_tokens_mlm", "replace_weight", "full_size_*"),
+        ("sentence_contrastive", "sentence_weight", "sentence_accuracy"),
+    ],
+)
+def test_metrics_that_no_loss_trains_for_are_warned_of(
+    make_config, capsys, objective, name, metrics
+):
+    for weight in (1.0, 0.0):
         warn_once.cache_clear()
-        config = make_config(disc_weight=weight)
+        given = {name: weight}
+        if objective != "electra":
+            given = {"objective_hparams": given}
+        config = make_config(objective=objective, **given)
         model_class(config).warn_of_unused(config)
-        assert ("--disc_weight=0 does not train" in capsys.readouterr().err) == warns
+        said = capsys.readouterr().err
+        is_warned = f"{name}=0" in said and "does not train" in said and metrics in said
+        assert is_warned == (weight == 0), said
