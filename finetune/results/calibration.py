@@ -20,6 +20,8 @@ NUM_BINS = 15
 # Range of the search. A result at either end means that no temperature is best: if every
 # prediction is right, sharper probabilities are always better.
 _MIN_TEMPERATURE, _MAX_TEMPERATURE = 0.01, 100.0
+# Logit of the classes that a row lacks, such as choices of an example with fewer than others.
+_MISSING = np.finfo(np.float32).min
 
 
 class Reliability(NamedTuple):
@@ -132,11 +134,12 @@ def fit_temperature(logits: np.ndarray, label_ids: np.ndarray) -> float:
     of every row are equally likely.
 
     Args:
-        logits: float [n, classes], n > 0.
+        logits: float [n, classes], n > 0; the lowest float32 for classes that a row lacks.
         label_ids: int [n].
     """
     logits = np.asarray(logits, np.float64)
-    if not np.ptp(logits, axis=1).any():
+    highest = logits.max(axis=1, keepdims=True)
+    if not np.ptp(np.where(logits > _MISSING, logits, highest), axis=1).any():
         return math.nan
     rows = np.arange(len(logits))
 

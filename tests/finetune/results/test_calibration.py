@@ -59,7 +59,12 @@ def test_there_is_no_temperature_of_predictions_all_right_or_all_wrong(p, tmp_pa
 
 
 def test_there_is_no_temperature_of_classes_that_are_all_alike():
-    assert math.isnan(fit_temperature(np.full([4, 3], 2.5), np.array([0, 1, 2, 0])))
+    logits, labels = np.full([4, 3], 2.5), np.array([0, 1, 2, 0])
+    assert math.isnan(fit_temperature(logits, labels))
+    logits[[0, 3], 2] = np.finfo(np.float32).min  # examples of two choices
+    assert math.isnan(fit_temperature(logits, labels))
+    logits[0, 0], logits[3, 1] = 3.0, 2.6  # right, and wrong by less
+    assert math.isfinite(fit_temperature(logits, labels))
 
 
 def test_files(tmp_path):
