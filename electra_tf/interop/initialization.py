@@ -50,7 +50,8 @@ def initialize_from_checkpoint(
     """Initializes the variables of a model from a checkpoint, without moments and step.
 
     If the generator of the checkpoint reads embeddings of the discriminator, and the model's
-    has its own, these start with the same values.
+    has its own, these start with the same values; so do disentangled embeddings if the
+    checkpoint has no generator.
 
     Args:
         path: a folder, or the prefix of a checkpoint's files.
@@ -66,12 +67,11 @@ def initialize_from_checkpoint(
     """
     mapping = list(mapping)
     checkpoint = find_format(path, flag, FAMILIES).read(path)
-    copies = _copies_of_shared(checkpoint, mapping)
+    copies = _copied_embeddings(checkpoint, mapping)
     if copies:
-        print_fn(f"Copied from the discriminator's, which were shared: {', '.join(copies)}")
-        checkpoint = dataclasses.replace(checkpoint, arrays={**checkpoint.arrays, **copies})
+        print_fn(f"Copied from the discriminator's embeddings: {', '.join(copies)}")
     report = load_variables(
-        checkpoint,
+        dataclasses.replace(checkpoint, arrays={**checkpoint.arrays, **copies}),
         mapping,
         required,
         encoder=encoder,
@@ -83,10 +83,13 @@ def initialize_from_checkpoint(
     return report
 
 
-def _copies_of_shared(
+def _copied_embeddings(
     checkpoint: ModelCheckpoint, mapping: Sequence[NamedVariable]
 ) -> dict[str, np.ndarray]:
-    """Returns arrays for embeddings that the generator shares in the checkpoint only.
+    """Returns arrays for the generator's embeddings that are the discriminator's.
+
+    They are shared in the checkpoint only. Or the checkpoint has no generator, and the model's
+    embeddings are disentangled: the discriminator then starts with differences of 0.
 
     Args:
         checkpoint: without names for what its generator shares with the discriminator.
@@ -96,11 +99,14 @@ def _copies_of_shared(
         Arrays of the discriminator by names of the generator, where shapes are the same.
     """
     copies = {}
+    is_disentangled = any(entry.base is not None for entry in mapping)
+    has_generator = any(name.startswith(GENERATOR_NAME) for name in checkpoint.arrays)
     for entry in mapping:
         for name in entry.names:
             scope, _, rest = name.partition(f"/{_EMBEDDINGS}/")
             array = checkpoint.arrays.get(f"{ENCODER_SCOPE}{_EMBEDDINGS}/{rest}")
-            if scope not in GENERATOR_NAMES or not checkpoint.part(f"{scope}/"):
+            is_copied = checkpoint.part(f"{scope}/") or (is_disentangled and not has_generator)
+            if scope not in GENERATOR_NAMES or not is_copied:
                 continue
             if name in checkpoint.arrays or array is None or array.shape != entry.part_shape:
                 continue

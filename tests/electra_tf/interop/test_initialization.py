@@ -132,8 +132,25 @@ def test_own_embeddings_of_a_generator_start_as_those_that_it_shared(
             *(np.asarray(getattr(each, name)) for each in (own, shared)), err_msg=name
         )
     np.testing.assert_array_equal(own.norm.gamma.numpy(), shared.norm.gamma.numpy())
-    assert lines[0].startswith("Copied from the discriminator's, which were shared: generator/")
+    assert lines[0].startswith("Copied from the discriminator's embeddings: generator/")
     assert next(line for line in lines if line.startswith("  missing")).split()[1] == "0"
+
+
+def test_disentangled_embeddings_start_without_differences_from_a_discriminator_alone(
+    make_config, published, capsys
+):
+    """The generator's would be random otherwise, and the differences would undo that."""
+    warn_once.cache_clear()
+    model = build_model(make_config(embedding_sharing="gdes"), SpecialTokenIds(2, 3, 4))
+    lines = initialize(model, published)
+    arrays = read(published, "huggingface").arrays
+    own = model.generator.embeddings
+    for name in ("word_embeddings", "position_embeddings", "token_type_embeddings"):
+        expected = arrays[f"electra/embeddings/{name}"]
+        np.testing.assert_array_equal(getattr(own, name).numpy(), expected, err_msg=name)
+    assert not np.any(model.electra.embeddings.word_difference)
+    assert lines[0].startswith("Copied from the discriminator's embeddings: generator/")
+    assert not capsys.readouterr().err  # there is no other generator to start from
 
 
 @pytest.mark.parametrize(
