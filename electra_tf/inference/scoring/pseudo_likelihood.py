@@ -1,6 +1,7 @@
-"""Pseudo-log-likelihoods: the sum over tokens of log p(token | all others).
+"""The scorer of each `--method`, and those that need one pass: Electric's and two towers'.
 
-Four methods compute the conditional probabilities:
+A pseudo-log-likelihood is the sum over tokens of log p(token | all others). Four methods
+compute the conditional probabilities:
 
 - `mlm`: a masked language model, one pass per token, with that token masked (Salazar et al.
   2020, "Masked Language Model Scoring", eq. 1).
