@@ -10,9 +10,10 @@ from typing import Any, Protocol
 
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_not_input, write_atomically
+from electra_tf.util.files import write_atomically
 from electra_tf.util.output_checks import (
     check_distinct,
+    check_not_input,
     check_output_file,
     check_output_folder,
 )

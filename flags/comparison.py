@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from absl import flags
 
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_not_empty, check_not_input
-from electra_tf.util.output_checks import check_output_file
+from electra_tf.util.output_checks import check_not_input, check_output_file
+from electra_tf.util.path_checks import check_not_empty
 from finetune.results.result_files import JSON_SUFFIX
 from flags.remote.paths import Role
 

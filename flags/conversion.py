@@ -6,7 +6,7 @@ import sys
 from absl import flags
 
 from electra_tf.interop.formats import ConversionConfig, format_names
-from electra_tf.util.files import check_not_empty
+from electra_tf.util.path_checks import check_not_empty
 from flags.command_line.recipe_files import find_recipe
 from flags.remote.paths import Role
 

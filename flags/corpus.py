@@ -9,7 +9,7 @@ from absl import flags
 from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import split_patterns
-from electra_tf.util.files import check_not_empty, local_path
+from electra_tf.util.path_checks import check_not_empty, local_path
 from electra_tf.util.paths import given_path
 from flags.command_line.recipe_files import find_recipe
 from flags.remote.paths import Role

@@ -17,8 +17,8 @@ from electra_tf.interop.initial_settings import pretraining_config
 from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_not_empty, check_not_input
-from electra_tf.util.output_checks import check_output_file
+from electra_tf.util.output_checks import check_not_input, check_output_file
+from electra_tf.util.path_checks import check_not_empty
 from electra_tf.util.paths import RemotePath, is_remote
 from electra_tf.util.tensorflow_import import import_tensorflow
 from finetune.config.defaults import RANDOM_INIT, own_kinds

@@ -20,8 +20,8 @@ from electra_tf.text.vocabulary import VOCAB_FILE, load_model_vocabulary, load_v
 from electra_tf.util.console import use_color
 from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import split_patterns
-from electra_tf.util.files import check_not_empty, check_not_input
-from electra_tf.util.output_checks import check_distinct, check_output_file
+from electra_tf.util.output_checks import check_distinct, check_not_input, check_output_file
+from electra_tf.util.path_checks import check_not_empty
 from electra_tf.util.paths import RemotePath, is_remote
 from flags import hyperparameters, pretraining
 from flags.remote.paths import Role

@@ -16,7 +16,8 @@ from electra_tf.inference.masked_examples import (
     render,
 )
 from electra_tf.text.vocabulary import Vocabulary, load_model_vocabulary, load_vocabulary
-from electra_tf.util.files import check_not_input, to_json, write_atomically
+from electra_tf.util.files import to_json, write_atomically
+from electra_tf.util.output_checks import check_not_input
 from flags.inspection import STANDARD_OUTPUT, InspectionConfig
 from flags.records import held_out_beside, training_records
 from pretrain_data.inspect.console_report import common_folder, format_report

@@ -14,7 +14,7 @@ from electra_tf.model_builder import model_class
 from electra_tf.text.vocabulary import load_vocabulary
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_not_input
+from electra_tf.util.output_checks import check_not_input
 from pretrain_data.records.files import content_identity, find_record_files, fingerprint
 from pretrain_data.records.manifest import HELD_OUT_DIR, load_manifest
 from pretrain_data.records.source import RecordFiles

@@ -14,8 +14,8 @@ from electra_tf.report.reference import find_references
 from electra_tf.report.runs import ReportRun, has_log, read_training_run
 from electra_tf.training.monitoring.run_info import LOG_FILE
 from electra_tf.util.errors import UserError, reason_of
-from electra_tf.util.files import check_not_empty
 from electra_tf.util.output_checks import check_output_file
+from electra_tf.util.path_checks import check_not_empty
 from electra_tf.util.paths import is_remote
 from finetune.config.finetuning import FinetuningConfig
 from finetune.results.report_runs import read_finetuning_run, results_files

@@ -17,7 +17,7 @@ from electra_tf.inference.scoring.config import (
 )
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_not_empty
+from electra_tf.util.path_checks import check_not_empty
 from flags import pretraining
 from flags.remote.paths import Role
 

@@ -7,7 +7,7 @@ from absl import flags
 
 from electra_tf.text.tokenizer_description import warn_of_kept_accents
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_not_empty, local_path
+from electra_tf.util.path_checks import check_not_empty, local_path
 from flags.command_line.recipe_files import find_recipe
 from flags.corpus import define_text_flags, split_inputs, text_settings
 from flags.remote.paths import Role

@@ -8,7 +8,7 @@ from absl import flags
 
 from electra_tf.inference.web_demo.config import DemoConfig
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_not_empty
+from electra_tf.util.path_checks import check_not_empty
 from flags.remote.paths import Role
 
 # Flags that accept remote paths (gs://…).

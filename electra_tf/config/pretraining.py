@@ -33,7 +33,7 @@ from electra_tf.config.pretraining_fields import PretrainingFields
 from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_model_name, check_not_empty
+from electra_tf.util.path_checks import check_model_name, check_not_empty
 
 TRAIN_FLAG = "--pretrain_tfrecords"
 EVAL_FLAG = "--eval_tfrecords"

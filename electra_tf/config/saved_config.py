@@ -16,7 +16,8 @@ from electra_tf.text.tokenizer_description import hash_vocabulary
 from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_plain_name, loads_json
+from electra_tf.util.files import loads_json
+from electra_tf.util.path_checks import check_plain_name
 from electra_tf.util.seals import without_seal
 
 CONFIG_FILE = "config.json"

@@ -24,7 +24,7 @@ from electra_tf.config.saved_config import SavedConfig
 from electra_tf.config.trained_positions import TRAINED_POSITIONS
 from electra_tf.text.tokenizer_description import TOKENIZER_SETTINGS
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_plain_name
+from electra_tf.util.path_checks import check_plain_name
 
 # Prefixes of the names of arrays.
 ENCODER_SCOPE = "electra/"

@@ -88,8 +88,7 @@ from electra_tf.training.nonfinite import describe_terms
 from electra_tf.training.restart_limit import limited_starts
 from electra_tf.util.console import discard, warn_once
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_not_input
-from electra_tf.util.output_checks import check_distinct, check_output_file
+from electra_tf.util.output_checks import check_distinct, check_not_input, check_output_file
 
 PrintFn = Callable[[str], None]
 

@@ -1,4 +1,4 @@
-"""Atomic file writes, and JSON files."""
+"""Atomic file writes; reading of text and JSON files."""
 
 import contextlib
 import errno
@@ -177,31 +177,6 @@ def whole_folder(path: str | os.PathLike) -> Iterator[str]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def check_not_empty(path: str | None, flag: str) -> None:
-    """Raises UserError for an empty path, such as that of an unset shell variable.
-
-    Python takes it for the current folder. None means that the flag is not given.
-    """
-    if path == "":
-        raise UserError(f"{flag} is empty: pass a path")
-
-
-def local_path(path: str, flag: str) -> pathlib.Path:
-    """Returns a path given by a user; `~` is the home folder.
-
-    Raises:
-        UserError: it is on a remote file system (`gs://…`), which the program does not use,
-            or empty.
-    """
-    check_not_empty(path, flag)
-    if "://" in path:
-        raise UserError(
-            f"{flag}: {path} is on a remote file system: copy the files or mount the bucket, "
-            "and pass a path of this machine"
-        )
-    return pathlib.Path(os.path.expanduser(path))
-
-
 def flush_file(path: str) -> None:
     """Waits until a file's content is on the disk."""
     with open(path, "rb") as file:
@@ -262,25 +237,6 @@ def read_given_lines(path: str | os.PathLike, flag: str) -> list[str]:
         raise UserError(f"{flag}={path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{flag}={path}: {not_utf8(error)}") from error
-
-
-def check_not_input(
-    output: str | os.PathLike, flag: str, inputs: Mapping[str, str | os.PathLike | None]
-) -> None:
-    """Raises UserError if an output file is one of the inputs.
-
-    Args:
-        output: the file to write.
-        flag: flag that names it.
-        inputs: files that are read, by their flags; None where there is none.
-    """
-    for name, path in inputs.items():
-        # Remote paths are not PathLike.
-        if path is not None and os.path.realpath(str(path)) == os.path.realpath(str(output)):
-            raise UserError(
-                f"{flag}={output} is the file that {name} reads, and would be overwritten: "
-                "pass another path"
-            )
 
 
 def parse_json(text: str, source: str) -> Any:
@@ -392,28 +348,3 @@ def read_switch(values: Mapping[str, Any], name: str, default: bool, path: str) 
 def to_json(content: Mapping[str, Any]) -> bytes:
     """Returns indented JSON with a final newline."""
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
-
-
-def check_model_name(name: str) -> None:
-    """Raises UserError unless --model_name stays in DATA_DIR/models, at any depth."""
-    parts = pathlib.PurePath(name).parts
-    if os.path.isabs(name) or os.pardir in parts:
-        raise UserError(
-            f"--model_name={name} points outside DATA_DIR/models: pass a name, or another "
-            "folder as --model_dir"
-        )
-    if name and not parts:
-        raise UserError(f"--model_name={name} is DATA_DIR/models itself: pass a name")
-
-
-def check_plain_name(name: object, kind: str, source: str) -> None:
-    """Raises UserError unless a name in a file can safely be one component of a path.
-
-    Args:
-        name: the name.
-        kind: what it names, for the message.
-        source: the file that has it, for the message.
-    """
-    is_plain = isinstance(name, str) and name not in ("", os.curdir, os.pardir)
-    if not is_plain or any(character in name for character in "/\\\0"):
-        raise UserError(f"{source} names the {kind} {name!r}; expected a name without folders")

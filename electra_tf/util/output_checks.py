@@ -1,4 +1,4 @@
-"""Checks that outputs can be written, before any work is done."""
+"""Checks that outputs can be written and replace no input, before any work is done."""
 
 import os
 import re
@@ -59,6 +59,25 @@ def check_distinct(outputs: Mapping[str, str | os.PathLike | None]) -> None:
         other = flags.setdefault(os.path.realpath(path), flag)
         if other != flag:
             raise UserError(f"{flag}={path} is also the file of {other}: pass another path")
+
+
+def check_not_input(
+    output: str | os.PathLike, flag: str, inputs: Mapping[str, str | os.PathLike | None]
+) -> None:
+    """Raises UserError if an output file is one of the inputs.
+
+    Args:
+        output: the file to write.
+        flag: flag that names it.
+        inputs: files that are read, by their flags; None where there is none.
+    """
+    for name, path in inputs.items():
+        # Remote paths are not PathLike.
+        if path is not None and os.path.realpath(str(path)) == os.path.realpath(str(output)):
+            raise UserError(
+                f"{flag}={output} is the file that {name} reads, and would be overwritten: "
+                "pass another path"
+            )
 
 
 def check_output_folder(path: str | os.PathLike, named: str) -> None:

@@ -13,7 +13,7 @@ from electra_tf.config.hyperparameters import (
 )
 from electra_tf.text.framing import MIN_INPUT_LENGTH
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_not_input
+from electra_tf.util.output_checks import check_not_input
 from finetune.config.class_weights import parse_class_weights
 from finetune.config.finetuning_fields import FinetuningFields
 

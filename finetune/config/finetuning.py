@@ -17,7 +17,7 @@ from electra_tf.config.distribution import (
 from electra_tf.config.hyperparameters import checked_values
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_model_name, check_not_empty
+from electra_tf.util.path_checks import check_model_name, check_not_empty
 from electra_tf.util.paths import is_remote
 from finetune.config import defaults
 from finetune.config.checks import check_finetuning

@@ -22,7 +22,7 @@ from electra_tf.util.errors import (
     WorkerLostError,
     reason_of,
 )
-from electra_tf.util.files import check_not_input
+from electra_tf.util.output_checks import check_not_input
 from electra_tf.util.signals import TERMINATIONS, discard_closed_terminal, handling
 from flags.command_line.out_of_memory import describe_out_of_memory
 from flags.command_line.parsing import (

@@ -33,8 +33,8 @@ from electra_tf.training.distribution.strategies import create_strategy
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
-from electra_tf.util.files import check_not_input, read_given_lines, write_atomically
-from electra_tf.util.output_checks import check_output_file
+from electra_tf.util.files import read_given_lines, write_atomically
+from electra_tf.util.output_checks import check_not_input, check_output_file
 
 _TOKENIZED_AT_ONCE = 1000
 HEADER = ("line", "pll", "tokens", "pll_per_token", "text")

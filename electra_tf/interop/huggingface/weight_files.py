@@ -9,7 +9,8 @@ import safetensors.numpy
 
 from electra_tf.interop.huggingface.pytorch_archive import read_pytorch_archive
 from electra_tf.util.errors import UserError
-from electra_tf.util.files import check_plain_name, read_object
+from electra_tf.util.files import read_object
+from electra_tf.util.path_checks import check_plain_name
 
 WEIGHTS_FILE = "model.safetensors"
 PYTORCH_FILE = "pytorch_model.bin"

@@ -10,7 +10,7 @@ import tensorflow as tf
 from electra_tf.util import paths
 from electra_tf.util.errors import UserError
 from electra_tf.util.file_patterns import pattern_of_files
-from electra_tf.util.files import local_path
+from electra_tf.util.path_checks import local_path
 from electra_tf.util.paths import RemotePath, as_path, given_path, open_binary, with_home
 
 
