@@ -15,7 +15,7 @@ from electra_tf.report import figures
 from electra_tf.report.layers import layer_figures
 from electra_tf.report.runs import ReportRun, Table
 from electra_tf.report.sentences import sentences_html, shown_sentences
-from electra_tf.report.tables import comparison_table, confusion_tables, settings_tables
+from electra_tf.report.tables import class_scores_table, comparison_table, settings_tables
 from electra_tf.training.monitoring.diagnoses import RECORDS
 from electra_tf.util.files import write_atomically
 
@@ -65,7 +65,7 @@ def report_page(runs: Sequence[ReportRun], references: Sequence[ReportRun] = ())
                     "counts are in the file …_confusion.json beside the results"
                 )
                 cards.append(f'<p class="faint">{html.escape(note)}</p>')
-            cards.append(f'<div class="card">{_table(confusion_tables(confusion))}</div>')
+            cards.append(f'<div class="card">{_table(class_scores_table(confusion))}</div>')
         parts.append(_section(f"{_prefix(runs, run)}Confusion", _grid(cards)))
         tables = [_table(table, "errors") for table in run.errors]
         parts.append(_section(f"{_prefix(runs, run)}Worst errors", *tables))

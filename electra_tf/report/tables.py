@@ -83,7 +83,7 @@ def settings_tables(runs: Sequence[ReportRun]) -> tuple[list[Table], list[Table]
     return different, equal
 
 
-def confusion_tables(confusion: Confusion) -> Table:
+def class_scores_table(confusion: Confusion) -> Table:
     """Returns precision, recall, F1 and number of examples of each class."""
     rows = []
     for i, label in enumerate(confusion.labels):
