@@ -231,6 +231,7 @@ def _select(x: tf.Tensor, positions: tf.Tensor | slice, *, axis: int) -> tf.Tens
 
 
 def _keys(dropout_keys: tf.Tensor | None, count: int) -> list[tf.Tensor]:
+    """Returns the keys of `count` dropouts; without dropout, zeros that nothing reads."""
     if dropout_keys is None:
         return [tf.zeros([2], tf.uint32)] * count
     return tf.unstack(dropout_keys, num=count)

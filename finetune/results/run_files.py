@@ -1,4 +1,4 @@
-"""The files that a fine-tuning run leaves in its results folder."""
+"""Writes the results of all trials of a run, and their learning curves."""
 
 import os
 from collections.abc import Mapping, Sequence

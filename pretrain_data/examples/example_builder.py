@@ -204,6 +204,7 @@ class ExampleBuilder:
         return at_line if sentence is None else sentence
 
     def _last_word_end(self, tokens: array, last: int) -> int:
+        """Returns the last end of a word up to `last`; `last` itself if a word is longer."""
         return self._boundaries.last_word_boundary(tokens, 1, last) or last
 
     def _boundary_in_line(

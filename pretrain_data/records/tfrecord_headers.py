@@ -71,6 +71,7 @@ def check_lengths(path: str, offset: int, count: int) -> None:
 
 @functools.lru_cache(maxsize=100_000)
 def _check_lengths(path: str, offset: int, count: int, size: int, mtime_ns: int) -> None:
+    """Checks lengths, again if the file's size or time of modification differs."""
     bad_offset = plausible_records(path, offset, count).bad_offset
     if bad_offset is not None:
         raise ValueError(f"{path}: the record at byte {bad_offset} exceeds the file")

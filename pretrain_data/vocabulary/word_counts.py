@@ -131,12 +131,14 @@ class _WordCounter:
         return max(len(self._parts), len(self._words))
 
     def add(self, lines: Iterable[str], num_text_bytes: int) -> None:
+        """Counts the words of lines, which have `num_text_bytes` in all."""
         self._parts.update(chain.from_iterable(map(methodcaller("split", " "), lines)))
         self._text_bytes += num_text_bytes
         if len(self._parts) > _MAX_PARTS or self._text_bytes > _MAX_TEXT_BYTES:
             self._split_parts()
 
     def words(self) -> Counter[str]:
+        """Returns the number of occurrences of each word so far."""
         self._split_parts()
         return self._words
 

@@ -221,6 +221,7 @@ class Mirror:
             del self._copied[name]
 
     def _versions(self) -> dict[str, tuple[int, int]]:
+        """Returns size and time of modification (ns) of the local files, by relative path."""
         found = {}
         for path in self.local.rglob("*"):
             name = path.relative_to(self.local).as_posix()

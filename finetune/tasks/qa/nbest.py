@@ -170,6 +170,14 @@ class NBestDecoder:
     def _text(
         self, words: Sequence[str], window: Window, row: Row, start: int, end: int
     ) -> str:
+        """Returns the text of an answer, as spelled in the context.
+
+        Args:
+            words: words of the context.
+            window: window of the context.
+            row: features of the window.
+            start, end: first and last token of the answer in the row.
+        """
         pieces = self._tokenizer.tokens(row[INPUT_IDS][start : end + 1])
         first = window.words[start - window.first_token]
         last = window.words[end - window.first_token]

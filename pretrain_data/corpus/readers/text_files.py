@@ -1,4 +1,4 @@
-"""Finds the text files of a corpus, reads them and splits them."""
+"""Reads the text files of a corpus, whole or in parts."""
 
 import dataclasses
 from collections.abc import Iterator
