@@ -284,6 +284,7 @@ class PretrainingModel(Objective, keras.Model):
             **masked_lm_sums(output.inputs, output.masked_lm),
             **sampling_sums(output.inputs, output.fake_data),
             **discriminator_sums(output.fake_data, output.discriminator),
+            **output.extra,
         }
 
     def token_scores(self, output: PretrainingOutput) -> TokenScores | None:

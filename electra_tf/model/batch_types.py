@@ -109,7 +109,7 @@ class PretrainingOutput(NamedTuple):
     """Output of an objective: its loss terms by name, and intermediate results.
 
     `full_size_lm` is the output of a full-size masked language model next to a generator;
-    `extra` has tensors for the objective's own metrics.
+    `extra` has the sums of the objective's own metrics.
     """
 
     terms: dict[str, LossTerm]

@@ -126,10 +126,6 @@ class Adversarial(PretrainingModel):
         weights |= self.discriminator_term_weights(inputs) | self.masking.term_weights(inputs)
         return {**weights, "gen": count} if self.hparams.masked_lm_weight else weights
 
-    def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
-        """Returns the metric sums of ELECTRA, and that of the reward."""
-        return {**super().metric_sums(output), **output.extra}
-
     @classmethod
     def loss_weights(cls, config: PretrainingConfig) -> dict[str, float]:
         """Returns the weights of all losses that train an encoder."""

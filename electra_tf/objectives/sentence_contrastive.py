@@ -87,10 +87,6 @@ class SentenceContrastive(PretrainingModel):
         """Returns the numbers of masked tokens, non-padding tokens and sentences."""
         return {**super().term_weights(inputs), "sentence": tf.reduce_sum(real_rows(inputs))}
 
-    def metric_sums(self, output: PretrainingOutput) -> metrics.MetricSums:
-        """Returns the metric sums of ELECTRA and of the sentence classification."""
-        return {**super().metric_sums(output), **output.extra}
-
     @classmethod
     def warn_of_unused(cls, config: PretrainingConfig) -> None:
         """Also warns if no loss trains the head on [CLS]."""
