@@ -64,9 +64,7 @@ def explicit_settings(flag_values: flags.FlagValues = flags.FLAGS) -> dict[str, 
     Raises:
         UserError: as `config_from_flags`.
     """
-    return hyperparameters.explicit_values(
-        FinetuningConfig, flag_values.hparams, RETIRED, flag_values
-    )
+    return hyperparameters.explicit_values(FinetuningConfig, flag_values, RETIRED)
 
 
 def search_grid(flag_values: flags.FlagValues = flags.FLAGS) -> dict[str, list[Any]] | None:

@@ -80,9 +80,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> FlopsConfi
     if json is not None:
         json = os.path.expanduser(json)
         check_output_file(json, "--json")
-    given = hyperparameters.explicit_values(
-        PretrainingConfig, flag_values.hparams, flag_values=flag_values
-    )
+    given = hyperparameters.explicit_values(PretrainingConfig, flag_values)
     place = {"data_dir": given.get("data_dir", "."), "model_name": given.get("model_name")}
     recipes = [path.strip() for each in flag_values.recipe or () for path in each.split(",")]
     if json is not None:

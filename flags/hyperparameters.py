@@ -64,15 +64,14 @@ def define_flags(config_class: type, flag_values: flags.FlagValues = flags.FLAGS
 
 def explicit_values(
     config_class: type,
-    hparams: str | None,
+    flag_values: flags.FlagValues,
     retired: Mapping[str, str] = types.MappingProxyType({}),
-    flag_values: flags.FlagValues = flags.FLAGS,
 ) -> dict[str, Any]:
     """Returns the values given in `--hparams`, overridden by the flags.
 
     Args:
         config_class: dataclass of the hyperparameters.
-        hparams: a JSON object or the path of a `.json` file, or None.
+        flag_values: the parsed flags.
         retired: unsupported hyperparameters of the authors' code, with the reason; they are
             ignored unless set to a true value, which is an error.
 
@@ -83,7 +82,7 @@ def explicit_values(
     """
     fields = {field.name: field for field in dataclasses.fields(config_class)}
     values: dict[str, Any] = {}
-    for name, value in read_hparams(hparams).items():
+    for name, value in read_hparams(flag_values.hparams).items():
         if name in retired:
             if value:
                 raise UserError(f"{name} in --hparams: {retired[name]}")

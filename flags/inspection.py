@@ -134,11 +134,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Inspection
     Raises:
         UserError: a value is invalid, or there is no vocabulary; the message names the flag.
     """
-    settings = _settings(
-        hyperparameters.explicit_values(
-            PretrainingConfig, flag_values.hparams, flag_values=flag_values
-        )
-    )
+    settings = _settings(hyperparameters.explicit_values(PretrainingConfig, flag_values))
     describing = ("examples", "html", "max_records", "top_tokens")
     unused = [f"--{name}" for name in describing if flag_values[name].present]
     if settings.get("skip_bad_records"):

@@ -35,10 +35,7 @@ def config_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> Pretrainin
     Raises:
         UserError: a value is invalid; the message names the flag.
     """
-    given = hyperparameters.explicit_values(
-        PretrainingConfig, flag_values.hparams, flag_values=flag_values
-    )
-    return config_from_values(given)
+    return config_from_values(hyperparameters.explicit_values(PretrainingConfig, flag_values))
 
 
 def config_from_values(given: Mapping[str, Any]) -> PretrainingConfig:

@@ -202,7 +202,7 @@ def test_the_quickstart_has_a_reference_curve(tmp_path, monkeypatch):
     flag_values = absl_flags.FlagValues()
     hyperparameters.define_flags(PretrainingConfig, flag_values)
     flag_values(["program", "--flagfile=recipes/quickstart.flags"])
-    given = hyperparameters.explicit_values(PretrainingConfig, None, {}, flag_values)
+    given = hyperparameters.explicit_values(PretrainingConfig, flag_values)
     folder = write_run(tmp_path / "run", **given)
     (found,) = report.references_of([read_training_run(folder)])
     assert found.name == "reference: quickstart"
