@@ -9,6 +9,7 @@ from electra_tf.interop.variable_names import (
     NamedVariable,
     assign_arrays,
     named_variables,
+    names_in,
 )
 from electra_tf.model.encoder import Encoder
 from electra_tf.pretraining_model import PretrainingModel
@@ -46,6 +47,6 @@ def load_tf1_variables(
 ) -> LoadReport:
     """Loads the variables of `mapping`; see `load_tf1_checkpoint`."""
     mapping = list(mapping)
-    names = [name for entry in mapping for name in entry.names]
+    names = names_in(mapping)
     arrays = read_tf1_arrays(path)
     return assign_arrays(arrays, mapping, os.fspath(path), names if require_all else ())

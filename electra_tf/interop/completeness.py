@@ -15,6 +15,7 @@ from electra_tf.interop.variable_names import (
     discriminator_head_variables,
     encoder_variables,
     masked_lm_head_variables,
+    names_in,
 )
 from electra_tf.model.encoder import Encoder
 from electra_tf.model.heads import DiscriminatorHead, MaskedLMHead
@@ -40,8 +41,7 @@ def without_unknown_arrays(
     """
     mapping = _variables(checkpoint)
     check_arrays(checkpoint.arrays, mapping, source, compare="the sizes in its config.json")
-    names = {name for entry in mapping for name in entry.names}
-    known = {f"{name}{slot}" for name in names for slot in ("", *SLOTS)}
+    known = {f"{name}{slot}" for name in names_in(mapping) for slot in ("", *SLOTS)}
     unknown = [
         name
         for name in checkpoint.arrays

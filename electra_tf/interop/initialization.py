@@ -26,6 +26,7 @@ from electra_tf.interop.variable_names import (
     assign_arrays,
     encoder_variables,
     named_variables,
+    names_in,
 )
 from electra_tf.model.encoder import Encoder
 from electra_tf.pretraining_model import PretrainingModel
@@ -121,7 +122,7 @@ def _warn_of_other_generator(
 
     A checkpoint without one, such as a published discriminator, leaves no other choice.
     """
-    names = [name for entry in mapping for name in entry.names]
+    names = names_in(mapping)
     encoders = [f"{scope}/encoder/" for scope in GENERATOR_NAMES]
     own = [prefix for prefix in encoders if any(name.startswith(prefix) for name in names)]
     has_generator = any(name.startswith(GENERATOR_NAME) for name in checkpoint.arrays)
@@ -152,7 +153,7 @@ def load_variables(
         UserError: as `initialize_from_checkpoint`.
     """
     mapping = list(mapping)
-    names = {name for entry in mapping for name in entry.names}
+    names = set(names_in(mapping))
     beyond = [name for name in checkpoint.part(ENCODER_SCOPE) if name not in names]
     if beyond:
         raise UserError(
@@ -162,8 +163,7 @@ def load_variables(
             + "\n  ".join(beyond)
         )
     _check_generator_head(checkpoint, mapping, path, flag)
-    needed = [name for entry in required for name in entry.names]
-    report = assign_arrays(checkpoint.weights, mapping, f"{path} ({flag})", needed)
+    report = assign_arrays(checkpoint.weights, mapping, f"{path} ({flag})", names_in(required))
     _warn_of_other_settings(checkpoint, encoder, f"{path} ({flag})")
     report = report._replace(unused=tuple(sorted({*report.unused, *checkpoint.unread})))
     print_fn(f"Loaded from {checkpoint.path or path}, variables:")
@@ -240,7 +240,7 @@ def resume_authors_run(
         each.iterations.assign(checkpoint.step or 0)
     slots = slot_variables(mapping, optimizer)
     loaded = len(assign_arrays(checkpoint.slots, slots, checkpoint.path, ()).matched)
-    num_moments = 2 * sum(len(entry.names) for entry in mapping)
+    num_moments = 2 * len(names_in(mapping))
     print_fn(
         f"Continuing from {checkpoint.path}, a checkpoint of the authors' code at step "
         f"{checkpoint.step or 0}, with {loaded} of {num_moments} optimizer moments; "
@@ -260,8 +260,8 @@ def load_authors_weights(
     """
     checkpoint = make_format("tf1").read(folder)
     mapping = named_variables(model)
-    names = [name for entry in mapping for name in entry.names]
-    return checkpoint, assign_arrays(checkpoint.weights, mapping, checkpoint.path, names)
+    report = assign_arrays(checkpoint.weights, mapping, checkpoint.path, names_in(mapping))
+    return checkpoint, report
 
 
 def encoder_digest(checkpoint: ModelCheckpoint) -> str:

@@ -24,6 +24,7 @@ from electra_tf.interop.moments import optimizer_for, saved_moments, slot_variab
 from electra_tf.interop.variable_names import (
     NamedVariable,
     assign_arrays,
+    names_in,
     variable_arrays,
 )
 from electra_tf.text.vocabulary import VOCAB_FILE
@@ -88,7 +89,7 @@ class NativeFamily(ModelFamily):
         hyperparameters = dict(checkpoint.description.hyperparameters)
         vocabulary = checkpoint.description.vocabulary
         rebuilt = self.build(SavedConfig(hyperparameters, heads), vocabulary)
-        names = [name for entry in rebuilt.mapping for name in entry.names]
+        names = names_in(rebuilt.mapping)
         assign_arrays(checkpoint.arrays, rebuilt.mapping, "to convert", names)
         return rebuilt
 
@@ -127,7 +128,7 @@ class NativeFamily(ModelFamily):
         """Writes a checkpoint, with moments if all are known."""
         rebuilt = self.load(checkpoint)
         step = tf.Variable(checkpoint.step or 0, dtype=tf.int64, trainable=False)
-        left = set(checkpoint.arrays) - {n for entry in rebuilt.mapping for n in entry.names}
+        left = set(checkpoint.arrays) - set(names_in(rebuilt.mapping))
         optimizer, notes = None, []
         if checkpoint.slots:
             optimizer = optimizer_for(

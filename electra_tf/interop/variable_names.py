@@ -184,6 +184,11 @@ def discriminator_head_variables(head: DiscriminatorHead, scope: str) -> list[Na
     return _linear(head.dense, f"{scope}/dense") + _linear(head.dense_1, f"{scope}/dense_1")
 
 
+def names_in(mapping: Iterable[NamedVariable]) -> list[str]:
+    """Returns the authors' names of all variables of a mapping, in its order."""
+    return [name for entry in mapping for name in entry.names]
+
+
 def _linear(layer: Linear, *scopes: str) -> list[NamedVariable]:
     return [
         NamedVariable(layer.kernel, tuple(f"{scope}/kernel" for scope in scopes)),
@@ -217,7 +222,7 @@ def assign_arrays(
     """
     mapping = list(mapping)
     check_arrays(arrays, mapping, source, required)
-    names = [name for entry in mapping for name in entry.names]
+    names = names_in(mapping)
     for entry in mapping:
         if all(name in arrays for name in entry.names):
             entry.assign([arrays[name] for name in entry.names])
