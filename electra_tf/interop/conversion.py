@@ -17,6 +17,7 @@ from electra_tf.interop.huggingface.format import (
     ENCODER_FOLDER,
     GENERATOR_FOLDER,
 )
+from electra_tf.interop.huggingface.head_converter import default_labels
 from electra_tf.interop.model_checkpoint import (
     TASK_SCOPE,
     CheckpointFormat,
@@ -213,7 +214,7 @@ def with_kinds(checkpoint: ModelCheckpoint, describe_task: DescribeTask) -> Mode
         bias = checkpoint.arrays.get(f"{scope}dense/bias")
         is_labeled = described.kind in LABELED_KINDS and bias is not None
         if is_labeled and len(described.labels) != bias.size:
-            labels = tuple(f"LABEL_{i}" for i in range(bias.size))
+            labels = default_labels(bias.size)
             described = dataclasses.replace(described, labels=labels)
             notes.append(
                 f"{TASK_SCOPE}{task.name}: its labels are not recorded: named {labels[0]} to "

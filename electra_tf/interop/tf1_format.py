@@ -85,7 +85,7 @@ class Tf1Format(CheckpointFormat):
         doubles = [n for n, v in arrays.items() if getattr(v, "dtype", None) == np.float64]
         arrays |= {name: arrays[name].astype(np.float32) for name in doubles}
         rounded = f"the precision of float64 variables ({len(doubles)}): rounded to float32"
-        folder = path if os.path.isdir(path) else os.path.dirname(path)
+        folder = containing_folder(path)
         saved = _saved_hyperparameters(folder)
         overrides = saved.get("model_hparam_overrides") or {}
         vocabulary = pathlib.Path(folder, VOCAB_FILE)

@@ -58,6 +58,7 @@ from electra_tf.interop.model_checkpoint import (
     counted_by_scope,
     vocabulary_setting,
 )
+from electra_tf.text.tokenizer_description import TOKENIZER_SETTINGS
 from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import to_json, write_atomically
@@ -309,7 +310,7 @@ def _joined(discriminator: ModelCheckpoint, generator: ModelCheckpoint) -> Model
         )
     notes = [
         f"{name} {getattr(theirs, name)} of the generator's tokenizer"
-        for name in ("do_lower_case", "strip_accents")
+        for name in TOKENIZER_SETTINGS
         if theirs.vocabulary is not None and getattr(theirs, name) != getattr(ours, name)
     ]
     is_same = ours.encoder == theirs.encoder and is_shared(ENCODER_SCOPE)

@@ -86,7 +86,7 @@ def labels_of_outputs(config: Mapping[str, Any], units: int) -> tuple[str, ...]:
     Raises:
         UserError: the number of labels differs from that of outputs.
     """
-    labels = labels_of(config) or _default_labels(units)
+    labels = labels_of(config) or default_labels(units)
     if len(labels) != units:
         raise UserError(
             f"config.json: id2label has {len(labels)} labels, but the head has {units} outputs"
@@ -94,13 +94,14 @@ def labels_of_outputs(config: Mapping[str, Any], units: int) -> tuple[str, ...]:
     return labels
 
 
-def _default_labels(units: int) -> tuple[str, ...]:
+def default_labels(units: int) -> tuple[str, ...]:
+    """Returns the labels that transformers gives to outputs without names."""
     return tuple(f"LABEL_{i}" for i in range(units))
 
 
 def label_config(task: TaskDescription, units: int) -> dict[str, Any]:
     """Returns `id2label` and `label2id` of `config.json` for a head with `units` outputs."""
-    labels: Sequence[str] = task.labels or _default_labels(units)
+    labels: Sequence[str] = task.labels or default_labels(units)
     return {
         "id2label": {str(i): label for i, label in enumerate(labels)},
         "label2id": {label: i for i, label in enumerate(labels)},

@@ -75,8 +75,8 @@ def read_huggingface_description(folder: str) -> HuggingFaceDescription:
     Raises:
         UserError: a file cannot be read, or the model is not the authors' encoder.
     """
-    config = read_json(os.path.join(folder, CONFIG_FILE))
     path = os.path.join(folder, CONFIG_FILE)
+    config = read_json(path)
     encoder = _encoder_config(config, path)
     tokenizer = read_tokenizer(folder, config, encoder.vocab_size)
     description = ModelDescription(
