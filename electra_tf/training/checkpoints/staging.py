@@ -17,8 +17,12 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from electra_tf.training.checkpoints.checkpoint_files import INDEX, MANIFEST, STATE_FILE
-from electra_tf.training.checkpoints.checkpoint_writing import UNFINISHED
+from electra_tf.training.checkpoints.checkpoint_files import (
+    INDEX,
+    MANIFEST,
+    STATE_FILE,
+    UNFINISHED,
+)
 from electra_tf.training.checkpoints.staging_folders import (
     lock_remote_folder,
     new_folder,
