@@ -33,7 +33,6 @@ UNFINISHED = ".unfinished"
 _FILE = re.compile(r"(?P<name>.+)\.(?:index|manifest\.json|data-\d{5}-of-\d{5})")
 _NUMBERED = re.compile(r"(?P<stem>.+)-(?P<step>\d+)")
 _STATE = re.compile(r'^model_checkpoint_path: "(?P<path>[^"\0]+)"$', re.MULTILINE)
-_CHUNK = 1 << 22
 
 
 class _Found(NamedTuple):
@@ -220,11 +219,8 @@ def _open_reader(prefix: str) -> Iterator[Any]:
 
 def sha256(path: str) -> str:
     """Returns the SHA-256 of a file, in hexadecimal."""
-    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _read_manifest(prefix: str) -> dict[str, dict[str, Any]] | None:
