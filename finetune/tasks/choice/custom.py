@@ -155,9 +155,6 @@ class ChoiceSource(CustomSource):
             labels = [example.label for example in examples]
             warn_of_counting_from_one(labels, self.names, path, self._spec.source)
 
-    def _strata(self, examples: Sequence[ChoiceExample]) -> list[str | None]:
-        return [None] * len(examples)
-
     def _records(self, path: str, *, labeled: bool) -> list[RawExample]:
         roles = ["text", _CHOICES]
         if labeled:

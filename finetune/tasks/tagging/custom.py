@@ -91,9 +91,6 @@ class CustomTaggingSource(CustomSource):
         if self._spec.labels:
             self._known.warn_of_untrained(names, path)
 
-    def _strata(self, examples: Sequence[TaggingExample]) -> list[str | None]:
-        return [None] * len(examples)
-
 
 def _types(tags: Iterable[str]) -> tuple[str, ...]:
     """Returns the span types of tags; anything else is a type itself."""
