@@ -107,16 +107,15 @@ def markdown_table(
     return "\n".join("| " + " | ".join(row) + " |" for row in escaped)
 
 
-def use_color(chosen: bool | None, stream: TextIO | None = None) -> bool:
+def use_color(chosen: bool | None) -> bool:
     """Returns whether to print colors: as chosen, else on a terminal without NO_COLOR.
 
     Args:
         chosen: value of --color; None if not given.
-        stream: where to print; standard output by default.
     """
     if chosen is not None:
         return chosen
-    return (stream or sys.stdout).isatty() and not os.environ.get("NO_COLOR")
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def discard(message: str) -> None:

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 from absl import flags as absl_flags
@@ -150,15 +151,12 @@ def test_verify_names_the_held_out_records_that_were_not_read(tmp_path, capsys):
 
 
 def test_color(monkeypatch):
-    class Terminal:
-        def isatty(self):
-            return True
-
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert use_color(None, Terminal())
+    assert use_color(None)
     monkeypatch.setenv("NO_COLOR", "1")
-    assert not use_color(None, Terminal())
-    assert use_color(True, Terminal())
+    assert not use_color(None)
+    assert use_color(True)
 
 
 def test_the_page_is_one_file_without_network(page):
