@@ -12,7 +12,7 @@ import tqdm
 from electra_tf.util.errors import UserError
 from pretrain_data.records import manifest as records_manifest
 from pretrain_data.records.bad_records import FileScan, scan_file
-from pretrain_data.records.files import DEFAULT_FLAG, file_sha256
+from pretrain_data.records.files import DEFAULT_FLAG, file_sha256, file_size
 from pretrain_data.records.manifest import Manifest
 
 _FILES_READ_AT_ONCE = 8
@@ -52,10 +52,7 @@ def verify_files(
         UserError: the first problem in the order of the files; the message has the file and
             the byte offset.
     """
-    manifests = {
-        folder: records_manifest.load_manifest(folder)
-        for folder in dict.fromkeys(os.path.dirname(path) for path in files)
-    }
+    manifests = records_manifest.load_manifests(files)
     for folder, manifest in manifests.items():
         _check_folder(folder, manifest, vocab_size, flag)
     verified = []
@@ -63,7 +60,7 @@ def verify_files(
     silent = not sys.stderr.isatty()
     for path, (scan, sha256) in tqdm.tqdm(scans, total=len(files), unit="file", disable=silent):
         manifest = manifests[os.path.dirname(path)]
-        num_bytes = tf.io.gfile.stat(path).length
+        num_bytes = file_size(path)
         problem = _problem(path, scan, sha256, num_bytes, manifest)
         if problem:
             raise UserError(f"{flag}: {problem}")

@@ -16,7 +16,7 @@ from pretrain_data.records.bad_records import (
     iterate_records,
 )
 from pretrain_data.records.completeness import check_shards, warn_of_unlisted
-from pretrain_data.records.files import DEFAULT_FLAG, built_counts, find_record_files
+from pretrain_data.records.files import DEFAULT_FLAG, built_counts, file_size, find_record_files
 from pretrain_data.records.manifest import FILE_NAME, load_manifests
 
 
@@ -116,7 +116,7 @@ def check_built_files(files: Sequence[str], *, skip_bad_records: bool = False) -
     for path in files:
         manifest = manifests[os.path.dirname(path)]
         expected = manifest.shard_bytes.get(os.path.basename(path)) if manifest else None
-        actual = tf.io.gfile.stat(path).length
+        actual = file_size(path)
         if expected not in (None, actual):
             bad_record = diagnose_bad_record([path])
             where = f" {bad_record}\n" if bad_record else " "
