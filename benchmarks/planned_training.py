@@ -15,7 +15,6 @@ from finetune.data.batches import (
     FeatureTable,
     count_steps,
     make_dataset,
-    padding_share,
     plan_training_batches,
 )
 from finetune.initialization import find_checkpoint
@@ -66,7 +65,9 @@ class PlannedTraining:
     @property
     def padding_share(self) -> float:
         """Share of the plan's tokens that is padding."""
-        return padding_share(self.plan, self._table.row_lengths)
+        plan = self.plan
+        total = plan.rows.shape[1] * int(plan.lengths.sum(dtype=np.int64))
+        return 1 - int(self._table.row_lengths[plan.rows].sum(dtype=np.int64)) / total
 
     def run(self, indices: np.ndarray) -> float:
         """Trains on batches of the plan, and returns the seconds.

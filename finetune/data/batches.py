@@ -202,12 +202,6 @@ def iterate_batches(
     return iterate(distribute_batches(strategy, make))
 
 
-def padding_share(plan: BatchPlan, row_lengths: np.ndarray) -> float:
-    """Returns the fraction of padding among the tokens of a plan."""
-    total = plan.rows.shape[1] * int(plan.lengths.sum(dtype=np.int64))
-    return 1 - int(row_lengths[plan.rows].sum(dtype=np.int64)) / total
-
-
 def _epochs(num_rows: int, num_examples: int, seed: int) -> np.ndarray:
     epochs = -(-num_examples // num_rows)
     orders = [
