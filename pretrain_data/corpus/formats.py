@@ -11,7 +11,7 @@ from electra_tf.util.errors import nearest_name_hint
 from pretrain_data.corpus.partition import CorpusPart
 from pretrain_data.corpus.readers.arrow_files import arrow_part
 from pretrain_data.corpus.readers.compression import check_compression
-from pretrain_data.corpus.readers.json_lines import json_lines_part
+from pretrain_data.corpus.readers.json_lines import JsonLinesPart
 from pretrain_data.corpus.readers.parquet_files import parquet_part
 from pretrain_data.corpus.readers.text_files import TextPart
 
@@ -36,7 +36,7 @@ def _text(path: pathlib.Path, num_bytes: int, options: FormatOptions) -> CorpusP
 
 
 def _json_lines(path: pathlib.Path, num_bytes: int, options: FormatOptions) -> CorpusPart:
-    return json_lines_part(path, num_bytes, options.flag, options.text_field)
+    return JsonLinesPart(path, 0, num_bytes, options.flag, options.text_field)
 
 
 def _parquet(path: pathlib.Path, num_bytes: int, options: FormatOptions) -> CorpusPart:

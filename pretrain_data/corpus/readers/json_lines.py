@@ -1,7 +1,6 @@
 """Reads JSONL files: one JSON object per line, whose text is one document."""
 
 import dataclasses
-import pathlib
 from collections.abc import Iterator
 from typing import BinaryIO, Self
 
@@ -124,10 +123,3 @@ class JsonLinesPart(ByteRange):
                 f.readline()
                 number += 1
         return number
-
-
-def json_lines_part(
-    path: pathlib.Path, num_bytes: int, flag: str, text_field: str
-) -> JsonLinesPart:
-    """Returns a whole JSONL file."""
-    return JsonLinesPart(path, 0, num_bytes, flag, text_field)
