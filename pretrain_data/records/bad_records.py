@@ -72,12 +72,15 @@ class FileScan:
     bad_records: tuple[BadRecord, ...]
 
 
-def scan_files(
-    files: Sequence[str], max_seq_length: int, vocab_size: int | None = None
+def scan_good_records(
+    files: Sequence[str], max_seq_length: int, vocab_size: int | None, flag: str
 ) -> list[FileScan]:
     """Reads every record of every file, several files at a time; see `scan_file`.
 
     Files that have not changed since an earlier call are not read again.
+
+    Raises:
+        UserError: no record is good; `flag` names the files.
     """
 
     def scan(path: str) -> FileScan:
@@ -86,18 +89,7 @@ def scan_files(
         return _scan_version(path, version, max_seq_length, vocab_size)
 
     with concurrent.futures.ThreadPoolExecutor(_SCAN_THREADS) as executor:
-        return list(executor.map(scan, files))
-
-
-def scan_good_records(
-    files: Sequence[str], max_seq_length: int, vocab_size: int | None, flag: str
-) -> list[FileScan]:
-    """Like `scan_files`.
-
-    Raises:
-        UserError: no record is good; `flag` names the files.
-    """
-    scans = scan_files(files, max_seq_length, vocab_size)
+        scans = list(executor.map(scan, files))
     if not any(scan.num_records for scan in scans):
         bad_records = [bad_record for scan in scans for bad_record in scan.bad_records]
         first = f" The first: {bad_records[0]}" if bad_records else ""
