@@ -45,7 +45,6 @@ def read_pretraining_records(
     vocab_size: int | None = None,
     start_example: int = 0,
     repeat: bool = True,
-    pad_last_batch: bool = True,
     shard: DataShard = UNSHARDED,
     flag: str = DEFAULT_FLAG,
     print_fn: Callable[[str], None] = print,
@@ -66,9 +65,8 @@ def read_pretraining_records(
             the damage. Reading also fails if a file has changed when it is opened again.
         vocab_size: upper bound of the ids; a record with other ids is damaged.
         start_example: number of examples already read by all workers.
-        repeat: repeat forever; batches may span epochs. Otherwise every record is read once.
-        pad_last_batch: without `repeat`, pad the last batch with rows of zeros (`input_mask`
-            0) instead of making it smaller.
+        repeat: repeat forever; batches may span epochs. Otherwise every record is read once,
+            and the last batch is padded with rows of zeros (`input_mask` 0).
         shard: shard of the worker, whose replicas take the batches in turn.
         flag: flag to name in errors.
         print_fn: gets a message about every skipped record.
@@ -80,11 +78,9 @@ def read_pretraining_records(
     Raises:
         UserError: no file matches, there is no record, the records have another length, or a
             file size differs from the manifest.
-        ValueError: a shard has neither `repeat` nor `pad_last_batch`, sharding by file has no
-            `repeat`, or sharding by record, with several workers, is not `deterministic`.
+        ValueError: sharding by file has no `repeat`, or sharding by record, with several
+            workers, is not `deterministic`.
     """
-    if shard != UNSHARDED and not (repeat or pad_last_batch):
-        raise ValueError("Without `repeat`, a shard needs `pad_last_batch`")
     by_file = shard.by_file
     if shard.num_workers > 1 and not (by_file or deterministic):
         raise ValueError("Sharding by record needs `deterministic`")
@@ -126,7 +122,7 @@ def read_pretraining_records(
         deterministic=deterministic,
     )
     _, num_rows = shard.rows(batch_size)
-    if not repeat and pad_last_batch:
+    if not repeat:
         batches = batches.map(lambda batch: _pad_batch(batch, num_rows, max_seq_length))
     if shard.replicas > 1:
         batches = batches.rebatch(num_rows // shard.replicas, drop_remainder=True)

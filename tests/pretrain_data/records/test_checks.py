@@ -114,7 +114,7 @@ def test_a_shard_of_another_size_than_built_is_refused(build, tmp_path, num_byte
     size = path.stat().st_size
     (first_length,) = struct.unpack("<Q", path.read_bytes()[:8])
     truncate(path, first_length + 16 + num_bytes_more)
-    settings = {"max_seq_length": 32, "repeat": False, "pad_last_batch": False}
+    settings = {"max_seq_length": 32, "repeat": False}
     with pytest.raises(
         UserError, match=rf"tfrecord-1-of-2 has .* built with {size:,}"
     ) as error:
@@ -123,7 +123,7 @@ def test_a_shard_of_another_size_than_built_is_refused(build, tmp_path, num_byte
     assert at_byte == (num_bytes_more > 0)
     messages = []
     settings |= {"skip_bad_records": True, "print_fn": messages.append}
-    assert read(str(path), **settings) == [[2]]
+    assert read(str(path), **settings) == [[2, 0, 0, 0]]
     # Between two records, nothing else tells.
     assert re.search(r"tfrecord-1-of-2: 1 of the \d+ records built are good", messages[-1])
 
@@ -133,7 +133,7 @@ def test_a_missing_shard_is_refused_or_warned_of(build, tmp_path, capsys):
     folder = tmp_path / "records"
     (folder / "pretrain_data.tfrecord-1-of-3").unlink()
     pattern = f"{folder}/pretrain_data.tfrecord*"
-    settings = {"max_seq_length": 32, "repeat": False, "pad_last_batch": False}
+    settings = {"max_seq_length": 32, "repeat": False}
     with pytest.raises(UserError, match=r"tfrecord-1-of-3 is missing; pretrain_data\.json"):
         read(pattern, **settings)
     rest = read(pattern, skip_bad_records=True, **settings)
@@ -155,7 +155,6 @@ def test_files_that_the_manifest_does_not_list_are_warned_of(build, tmp_path, ca
     stray.write_bytes((folder / "pretrain_data.tfrecord-0-of-2").read_bytes())
     pattern = f"{folder}/pretrain_data.tfrecord*"
     settings = {"max_seq_length": 32, "repeat": False, "skip_bad_records": skip}
-    settings["pad_last_batch"] = False
     listed = read(f"{folder}/*-of-2", **settings)
     assert not capsys.readouterr().err
     assert len(read(pattern, **settings)) > len(listed)

@@ -105,8 +105,6 @@ def test_evaluation_reads_everything_once(records):
     )
     last = list(dataset.as_numpy_iterator())[-1]
     assert last["input_mask"].sum(axis=1).tolist() == [LENGTH] * 3 + [0]
-    left_partial = read(records, repeat=False, pad_last_batch=False)
-    assert [len(batch) for batch in left_partial] == [4] * 8 + [3]
 
 
 def test_any_order_reads_the_same_examples(records):
@@ -143,14 +141,12 @@ def test_a_folder_is_refused(records, tmp_path):
             find_record_files(pattern, "--eval_tfrecords")
 
 
-def test_shards_read_once_are_padded_and_divided_by_record(records):
+def test_shards_read_once_are_divided_by_record(records):
     given = {"patterns": records, "max_seq_length": LENGTH, "batch_size": 4, "repeat": False}
     shard = DataShard(worker=0, num_workers=2)
-    with pytest.raises(ValueError, match="a shard needs `pad_last_batch`"):
-        read_pretraining_records(**given, shard=shard, pad_last_batch=False)
     by_file = dataclasses.replace(shard, by=BY_FILE)
     with pytest.raises(ValueError, match="by file needs `repeat`"):
-        read_pretraining_records(**given, shard=by_file, pad_last_batch=True)
+        read_pretraining_records(**given, shard=by_file)
     with pytest.raises(ValueError, match="needs `deterministic`"):
         read_pretraining_records(**given, shard=shard, deterministic=False)
 
