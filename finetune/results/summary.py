@@ -11,8 +11,7 @@ from collections.abc import Sequence
 OK = "ok"
 DEGENERATE = "degenerate"
 DIVERGED = "diverged"
-FAILED = "failed"
-STATUSES = (OK, DEGENERATE, DIVERGED, FAILED)
+STATUSES = (OK, DEGENERATE, DIVERGED)
 # Finished runs. A degenerate one learned nothing, but its score is what a user would get with
 # this seed; excluding it would bias the summary.
 FINISHED = (OK, DEGENERATE)
@@ -27,7 +26,7 @@ class TrialResult:
     Attributes:
         trial: index of the trial, from 1.
         seed: random seed.
-        status: "ok", "degenerate" (learned nothing), "diverged" or "failed".
+        status: "ok", "degenerate" (learned nothing) or "diverged".
         reason: why the status is not "ok".
         fold: index of the fold, from 1; None without cross-validation.
         steps: number of training steps.

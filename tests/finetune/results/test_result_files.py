@@ -76,7 +76,7 @@ def test_degenerate_trials_count_and_are_left_out_only_apart():
 
 
 def test_metrics_of_an_unfinished_trial_do_not_count():
-    half_way = trial(2, 0.0, status="failed")
+    half_way = trial(2, 0.0, status="diverged")
     summary = summarize([trial(1, 80.0), half_way])
     assert summary.splits["cola/dev"].metrics["accuracy"].n == 1
 
