@@ -83,7 +83,7 @@ def count_finetuning(
     *,
     batch_size: int,
     seq_length: int,
-    num_frozen_layers: int | None = None,
+    num_frozen_layers: int | None,
 ) -> RunFlops:
     """Returns the FLOPs of fine-tuning, all batches padded to `seq_length`.
 

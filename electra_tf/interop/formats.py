@@ -84,7 +84,7 @@ def make_format(name: str, families: Sequence[ModelFamily] = ()) -> CheckpointFo
 
 
 def named_format(
-    name: str, path: str, flag: str, families: Sequence[ModelFamily] = ()
+    name: str, path: str, flag: str, families: Sequence[ModelFamily]
 ) -> CheckpointFormat:
     """Returns the format that the user has named for a file or folder.
 

@@ -143,7 +143,7 @@ def load_variables(
     encoder: EncoderConfig,
     path: str,
     flag: str,
-    print_fn: Callable[[str], None] = print,
+    print_fn: Callable[[str], None],
 ) -> LoadReport:
     """Loads the variables of a checkpoint that has been read from `path`.
 
@@ -223,7 +223,7 @@ def resume_authors_run(
     model: PretrainingModel,
     optimizer: keras.optimizers.Optimizer,
     step: tf.Variable,
-    print_fn: Callable[[str], None] = print,
+    print_fn: Callable[[str], None],
 ) -> None:
     """Loads weights, moments and step of the authors' checkpoint in a model folder.
 

@@ -71,9 +71,9 @@ def gradients_of_replica(
     *,
     seed: int | tf.Variable,
     step: tf.Variable,
-    num_micro_batches: int = 1,
-    max_side_by_side: int = 1,
-    scale: tf.Tensor | float = 1.0,
+    num_micro_batches: int,
+    max_side_by_side: int,
+    scale: tf.Tensor | float,
 ) -> PartialStep:
     """Returns the contribution of one replica, to be called in its context.
 

@@ -15,7 +15,7 @@ def read_parquet(
     path: str,
     columns: Mapping[str, str | int],
     optional: Sequence[str],
-    assumed: Sequence[str] = (),
+    assumed: Sequence[str],
 ) -> Iterator[RawExample]:
     """Yields the rows of a file; `line` of an example is the number of its row, from 1.
 

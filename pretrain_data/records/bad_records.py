@@ -107,7 +107,7 @@ def _scan_version(
     return scan_file(path, max_seq_length, vocab_size)
 
 
-def scan_file(path: str, max_seq_length: int | None, vocab_size: int | None = None) -> FileScan:
+def scan_file(path: str, max_seq_length: int | None, vocab_size: int | None) -> FileScan:
     """Reads every record of a file.
 
     Args:

@@ -98,7 +98,7 @@ def check_records(
                 )
 
 
-def check_built_files(files: Sequence[str], *, skip_bad_records: bool = False) -> None:
+def check_built_files(files: Sequence[str], *, skip_bad_records: bool) -> None:
     """Compares file names and, unless bad records are skipped, file sizes with the manifests.
 
     Sizes detect files truncated between two records, which read without errors. Missing shards
@@ -146,9 +146,7 @@ def check_vocabulary(
             )
 
 
-def check_sequence_length(
-    files: Sequence[str], max_seq_length: int, flag: str = DEFAULT_FLAG
-) -> None:
+def check_sequence_length(files: Sequence[str], max_seq_length: int, flag: str) -> None:
     """Compares `max_seq_length` with all manifests, or with the first record.
 
     Raises:
@@ -172,7 +170,7 @@ def check_sequence_length(
     )
 
 
-def recorded_length(files: Sequence[str], flag: str = DEFAULT_FLAG) -> tuple[int, str]:
+def recorded_length(files: Sequence[str], flag: str) -> tuple[int, str]:
     """Returns the sequence length of records, and the manifest or the file that has it.
 
     Raises:

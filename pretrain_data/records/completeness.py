@@ -17,7 +17,7 @@ def check_shards(
     files: Sequence[str],
     manifests: Mapping[str, Manifest | None],
     *,
-    skip_missing: bool = False,
+    skip_missing: bool,
 ) -> None:
     """Checks that no shard is missing in the folders of files, even if it is not to be read.
 

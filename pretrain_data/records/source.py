@@ -21,7 +21,10 @@ from pretrain_data.records.files import (
     locate_bad_records,
 )
 from pretrain_data.records.reader import read_pretraining_records
-from pretrain_data.records.token_counts import MAX_EXAMPLES, count_tokens
+from pretrain_data.records.token_counts import count_tokens
+
+# Enough for frequencies: a million sequences are tens of millions of tokens.
+_MAX_COUNTED_EXAMPLES = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,7 +121,9 @@ class RecordFiles:
             print_fn=self.print_fn,
         )
 
-    def token_counts(self, vocab_size: int, max_examples: int = MAX_EXAMPLES) -> np.ndarray:
+    def token_counts(
+        self, vocab_size: int, max_examples: int = _MAX_COUNTED_EXAMPLES
+    ) -> np.ndarray:
         """Returns token counts of the longest examples, int64 [vocab_size]."""
         length = max(self.patterns)
         num_ids = min(vocab_size, self.vocab_size or vocab_size)

@@ -5,11 +5,8 @@ import numpy as np
 from electra_tf.text.framing import INPUT_IDS, INPUT_MASK
 from electra_tf.util.console import discard
 from electra_tf.util.untuned_datasets import untuned
-from pretrain_data.records.files import DEFAULT_FLAG
 from pretrain_data.records.reader import read_pretraining_records
 
-# Enough for frequencies: a million sequences are tens of millions of tokens.
-MAX_EXAMPLES = 1_000_000
 _BATCH_SIZE = 1024
 
 
@@ -18,9 +15,9 @@ def count_tokens(
     *,
     vocab_size: int,
     max_seq_length: int,
-    skip_bad_records: bool = False,
-    max_examples: int = MAX_EXAMPLES,
-    flag: str = DEFAULT_FLAG,
+    skip_bad_records: bool,
+    max_examples: int,
+    flag: str,
 ) -> np.ndarray:
     """Returns the token counts of the first examples, without padding, int64 [vocab_size].
 

@@ -333,7 +333,7 @@ def _listed_tokens(fast_file: str) -> Iterator[tuple[int, str]]:
 
 
 def tokenizer_files(
-    description: ModelDescription, longest_text: int | None = None
+    description: ModelDescription, longest_text: int | None
 ) -> dict[str, bytes]:
     """Returns the contents of the tokenizer files by name.
 

@@ -17,13 +17,14 @@ from electra_tf.util.errors import UserError, reason_of
 
 
 @contextlib.contextmanager
-def own_folder(folder: str, flag: str, part: str = "") -> Iterator[pathlib.Path]:
+def own_folder(folder: str, flag: str, part: str) -> Iterator[pathlib.Path]:
     """Yields the local path for a remote folder, locked; the path is the same each time.
 
     Args:
         folder: the remote folder.
         flag: flag to name in errors.
-        part: name of the part of the folder that is used, if others may use the rest.
+        part: name of the part of the folder that is used, if others may use the rest; empty
+            for all of it.
 
     Raises:
         UserError: another program has it, or TMPDIR cannot be used.
