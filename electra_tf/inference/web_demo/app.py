@@ -69,7 +69,7 @@ def _create_app(
     app.json = _FiniteJSON(app)
     app.config["MAX_CONTENT_LENGTH"] = _max_request_bytes(config, tasks)
     _check_hosts(app, config)
-    _add_page(app, config, inspector, tasks)
+    _add_page(app, inspector, tasks)
     if inspector is not None:
         _add_tokens(app, config, inspector)
     _add_tasks(app, config, tasks)
@@ -97,10 +97,7 @@ def _check_hosts(app: Flask, config: DemoConfig) -> None:
 
 
 def _add_page(
-    app: Flask,
-    config: DemoConfig,
-    inspector: TokenInspector | None,
-    tasks: Mapping[str, TaskModel],
+    app: Flask, inspector: TokenInspector | None, tasks: Mapping[str, TaskModel]
 ) -> None:
     @app.get("/")
     def page() -> str:
