@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 OUTSIDE = "O"
 PREFIXES = "BIES"
-BIOES, BIO, IO = "BIOES", "BIO", "IO"
+BIOES, BIO = "BIOES", "BIO"
 
 
 class Span(NamedTuple):
