@@ -101,7 +101,7 @@ def main() -> None:
             "machine": machine,
             "megabytes": sizes,
             "agreement": agreement,
-            "cells": [cell.to_json() for cell in cells.values()],
+            "cells": [cell.to_dict() for cell in cells.values()],
         }
         write_atomically(flags.FLAGS.json, json.dumps(content, indent=2) + "\n")
         print(f"\nJSON: {flags.FLAGS.json}")
@@ -232,7 +232,7 @@ def print_report(
     agreement: Mapping[str, Mapping[str, float]],
 ) -> None:
     """Prints rates, latencies, and size and agreement of each variant."""
-    names = list(next(iter(cells.values())).to_json()["variants"])
+    names = list(next(iter(cells.values())).to_dict()["variants"])
     header = ["", *(f"{b} x {n}" for b, n in cells)]
     print("\nSequences a second: median (lowest – highest), by batch x tokens\n")
     rows = [[name, *(spread(cell.rates(name), 1) for cell in cells.values())] for name in names]
@@ -255,7 +255,7 @@ def print_report(
 
 
 def _milliseconds(cell: inference_turns.Cell, name: str) -> str:
-    return f"{statistics.median(cell.to_json()['variants'][name]['milliseconds']):.1f}"
+    return f"{statistics.median(cell.to_dict()['variants'][name]['milliseconds']):.1f}"
 
 
 def _agreement_cells(found: Mapping[str, float] | None) -> Sequence[str]:

@@ -108,7 +108,7 @@ def main() -> None:
             "rounds": _ROUNDS.value,
             "seconds": _SECONDS.value,
             "about": about,
-            "cells": [cell.to_json() for cell in cells.values()],
+            "cells": [cell.to_dict() for cell in cells.values()],
             "agreement": agreement,
         }
         write_atomically(_JSON.value, json.dumps(content, indent=2) + "\n")

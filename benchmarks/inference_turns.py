@@ -105,7 +105,7 @@ class Cell:
             t.other_cores for turns in self._rounds for t in turns.values()
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Returns rates, milliseconds a forward pass, cores and ratios."""
         batch_size, length = self.shape
         variants = {}

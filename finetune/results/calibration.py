@@ -36,7 +36,7 @@ class Reliability(NamedTuple):
     confidences: np.ndarray
     accuracies: np.ndarray
 
-    def to_json(self) -> dict[str, list[float | None]]:
+    def to_dict(self) -> dict[str, list[float | None]]:
         """Returns the bins by name; means of empty bins are None."""
         return {
             name: [value if math.isfinite(value) else None for value in values.tolist()]
@@ -81,7 +81,7 @@ class Calibration:
         content = {
             **self.metrics,
             "fitted_on": self.fitted_on,
-            "bins": {name: part.to_json() for name, part in parts.items() if part is not None},
+            "bins": {name: part.to_dict() for name, part in parts.items() if part is not None},
         }
         write_atomically(path, to_json(content))
 

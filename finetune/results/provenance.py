@@ -55,7 +55,7 @@ class Provenance(NamedTuple):
         """SHA-256 of all four."""
         return settings_digest(self._asdict())
 
-    def to_json(self) -> dict[str, str | None]:
+    def to_dict(self) -> dict[str, str | None]:
         """Returns the four hashes, and the hash of all."""
         return {"hash": self.hash, **self._asdict()}
 

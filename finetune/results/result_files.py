@@ -163,7 +163,7 @@ def has_provenance(path: str | os.PathLike, provenance: Provenance) -> bool:
     Raises:
         UserError: the file is damaged.
     """
-    return read_object(os.fspath(path), "provenance") == provenance.to_json()
+    return read_object(os.fspath(path), "provenance") == provenance.to_dict()
 
 
 def finished_trials(
@@ -236,7 +236,7 @@ def _format_json(
         "model_name": model_name,
         "tasks": tasks_label,
         MODEL_DIR: model_dir,
-        "provenance": provenance.to_json() if provenance else None,
+        "provenance": provenance.to_dict() if provenance else None,
         "summary": splits(summary.splits),
         "summary_without_degenerate": splits(summary.ok_splits),
         "trials": [_trial_to_json(trial) for trial in trials],
