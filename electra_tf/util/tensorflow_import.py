@@ -85,8 +85,9 @@ def import_tensorflow() -> None:
     with quietly(), hiding(_UNUSED_BY_KERAS), no_garbage_collection():
         import tensorflow
         import tensorflow_text  # noqa: F401
-
-        # The first device query prints messages, too.
+    # The first device query prints messages, too. It ends the process if TF_XLA_FLAGS has an
+    # unknown flag, which only native code names.
+    with contextlib.nullcontext() if "TF_XLA_FLAGS" in os.environ else quietly():
         tensorflow.config.list_physical_devices()
     _limit_threads(tensorflow.config.threading)
     import keras

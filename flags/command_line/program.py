@@ -248,11 +248,12 @@ def prepare_tensorflow() -> None:
 def report_crashes() -> None:
     """Prints a traceback when native code crashes, here and in Python processes started later.
 
-    A handler that is already installed is kept.
+    A handler that is already installed is kept. The traceback is also printed where other
+    messages of native code are discarded, as while TensorFlow is imported.
     """
     os.environ.setdefault("PYTHONFAULTHANDLER", "1")
     if sys.__stderr__ is not None and not faulthandler.is_enabled():
-        faulthandler.enable(file=sys.__stderr__)
+        faulthandler.enable(file=os.dup(sys.__stderr__.fileno()))
 
 
 def _define_output_flags(*, quiet: bool) -> None:

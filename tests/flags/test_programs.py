@@ -277,8 +277,13 @@ def test_settings_of_keras_for_other_programs_are_not_those_of_this_one(monkeypa
     assert "TF_USE_LEGACY_KERAS" not in found
 
 
-def test_a_crash_of_native_code_names_the_line():
-    crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+@pytest.mark.parametrize("discarding", ["", "with suppress_native_stderr(): "])
+def test_a_crash_of_native_code_names_the_line(discarding):
+    crash = (
+        "import os, signal\n"
+        "from electra_tf.util.tensorflow_import import suppress_native_stderr\n"
+        f"{discarding}os.kill(os.getpid(), signal.SIGSEGV)"
+    )
     main = f"from flags.command_line import program; program.run(lambda: exec({crash!r}))"
     result = subprocess.run(
         [sys.executable, "-c", main], cwd=ROOT, capture_output=True, text=True, timeout=60

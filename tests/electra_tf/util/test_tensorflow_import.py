@@ -40,6 +40,17 @@ def test_only_what_is_used_is_loaded_and_keras_json_does_not_set_the_type(tmp_pa
     assert json.loads(result.stdout) == [["tensorflow_text"], "float32"]
 
 
+def test_native_errors_of_flags_in_the_environment_are_printed():
+    result = subprocess.run(
+        [sys.executable, "-c", REPORT],
+        env={**os.environ, "TF_XLA_FLAGS": "--tf_xla_auto_git=2"},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode != 0
+    assert "Unknown flag in TF_XLA_FLAGS: --tf_xla_auto_git=2" in result.stderr
+
+
 def test_python_without_docstrings_is_refused(monkeypatch):
     monkeypatch.setattr(sys, "flags", types.SimpleNamespace(optimize=2))
     with pytest.raises(UserError, match="PYTHONOPTIMIZE=2, or python -OO, removes docstrings"):
