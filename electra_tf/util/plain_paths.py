@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from electra_tf.util.paths import is_remote
 
 _WILDCARDS = re.compile(r"[*?\[\\]")
+# Of links, if the folder of temporary files has such characters itself.
+_PLAIN_FOLDER = "/tmp"
 
 
 @contextlib.contextmanager
@@ -26,7 +28,9 @@ def plain_path(path: str | os.PathLike) -> Iterator[str]:
     if is_remote(path) or not _WILDCARDS.search(path):
         yield path
         return
-    with tempfile.TemporaryDirectory() as links:
+    # Array jobs may have their number in TMPDIR: job[2].
+    is_plain = not _WILDCARDS.search(tempfile.gettempdir())
+    with tempfile.TemporaryDirectory(dir=None if is_plain else _PLAIN_FOLDER) as links:
         link = os.path.join(links, "linked")
         if os.path.isdir(path):
             os.symlink(os.path.abspath(path), link)

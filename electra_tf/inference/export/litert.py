@@ -16,6 +16,7 @@ from electra_tf.inference.export.servable import (
     trace_predict,
     write_description,
 )
+from electra_tf.util.plain_paths import plain_path
 from electra_tf.util.tensorflow_import import suppress_native_stderr
 
 FLOAT32_FILE, INT8_FILE = "model_float32.tflite", "model_int8.tflite"
@@ -41,7 +42,8 @@ def write_litert(servable: Servable, directory: pathlib.Path, model_name: str) -
             (FLOAT32_FILE, []),
             (INT8_FILE, [tf.lite.Optimize.DEFAULT]),
         ):
-            converter = tf.lite.TFLiteConverter.from_saved_model(folder)
-            converter.optimizations = optimizations
-            (directory / name).write_bytes(converter.convert())
+            with plain_path(folder) as path:
+                converter = tf.lite.TFLiteConverter.from_saved_model(path)
+                converter.optimizations = optimizations
+                (directory / name).write_bytes(converter.convert())
     write_description(servable, function, directory)

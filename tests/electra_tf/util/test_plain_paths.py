@@ -1,6 +1,7 @@
 """TensorFlow reads what is in folders whose names look like patterns."""
 
 import pathlib
+import tempfile
 
 import pytest
 import tensorflow as tf
@@ -30,6 +31,15 @@ def test_checkpoints_and_saved_models_are_read(tmp_path: pathlib.Path, name: str
         loaded = tf.saved_model.load(path)
     assert not pathlib.Path(path).exists()
     assert float(loaded.v) == 3
+
+
+def test_a_folder_of_temporary_files_may_look_like_a_pattern(tmp_path, monkeypatch) -> None:
+    temporary = tmp_path / "job[2]"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    (temporary / "model.txt").write_text("found")
+    with plain_path(temporary) as path:
+        assert tf.io.gfile.glob(f"{path}/*.txt") == [f"{path}/model.txt"]
 
 
 def test_other_paths_are_yielded_as_they_are() -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import tempfile
 
 import numpy as np
 import pytest
@@ -66,9 +67,15 @@ def test_answers(exported_litert, shape):
     assert np.any(int8 != wanted)
 
 
-def test_embeddings(pretrained_dir, tmp_path):
+def test_embeddings(pretrained_dir, tmp_path, monkeypatch):
+    temporary = tmp_path / "job[2]"  # TMPDIR of array jobs
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     config = ExportConfig(
-        model_dir=pretrained_dir, export_dir=tmp_path, component="embeddings", format="litert"
+        model_dir=pretrained_dir,
+        export_dir=tmp_path / "exported",
+        component="embeddings",
+        format="litert",
     )
     inputs = example_inputs((3, 9))
     wanted = load_servable(config, [PRETRAINED], quiet).predict(inputs)
