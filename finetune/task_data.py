@@ -22,7 +22,7 @@ _EXAMPLES_LOGGED = 2
 FEATURES_VERSION = 2
 # The same, for tagging and for question answering only.
 _CONLL_VERSION = 2
-_ANSWERS_VERSION = 3
+_ANSWERS_VERSION = 4
 # Hyperparameters that features depend on.
 _SETTINGS = (
     "max_seq_length",

@@ -256,7 +256,8 @@ class FinetuningFields(
     authors_qa_answer_check: bool = hyperparameter(
         False,
         "QA: drop answers that differ from the context only in the kind of whitespace, and "
-        "learn an answer at its first occurrence in a word, as the authors' code does.",
+        "learn the first occurrence of an answer in its word, or else the whole word, as the "
+        "authors' code does.",
     )
 
     raw_data_dir: str | None = hyperparameter(

@@ -13,6 +13,7 @@ from finetune.data.raw_examples import valid_text
 # part of words.
 SEPARATORS = " \t\r\n\u202f"
 _WORD = re.compile(f"[^{SEPARATORS}]+")
+_SEPARATOR = re.compile(f"[{SEPARATORS}]")
 NOT_FOUND = "answer not found in the context"
 OTHER_FORM = f"{NOT_FOUND}, except in another Unicode form: convert both to NFC"
 MISPLACED = "answer_start that does not match the context: another occurrence is learned"
@@ -68,8 +69,8 @@ class QAExample:
         is_impossible: whether the question is unanswerable.
         orig_answer_text: first gold answer, or None if it was not found.
         start_position, end_position: its first and last word in `context.words`.
-        answer_prefix: text before the answer in its first word (sentences, in languages without
-            spaces); empty to learn the first occurrence in the word.
+        answer_characters: its first character in the context, and the first one after it; None
+            to locate its tokens in its words, as the authors' code does.
         group: group of the example in folds and held-out splits: by default its context.
     """
 
@@ -82,7 +83,7 @@ class QAExample:
     orig_answer_text: str | None = None
     start_position: int | None = None
     end_position: int | None = None
-    answer_prefix: str = ""
+    answer_characters: tuple[int, int] | None = None
     group: str = ""
 
 
@@ -97,9 +98,9 @@ class QuestionCollector:
         labeled: report questions without an answer, unless `v2`.
         authors_answer_check: also drop answers that differ from the context only in the kind
             of whitespace (U+00A0), as the authors' code does.
-        within_words: if a word contains the answer several times (as sentences without spaces
-            do), learn the occurrence at its offset; otherwise the first one, as the authors'
-            code does.
+        within_words: learn the tokens at the characters of the answer; otherwise, as the
+            authors' code does, its first occurrence in its words, or else whole words. These
+            are sentences, in languages without spaces.
     """
 
     def __init__(
@@ -166,7 +167,7 @@ class QuestionCollector:
             self._report.add(NO_ANSWER, id=qas_id, dropped=self._is_training)
         if self._is_training and not is_impossible and span is None:
             return
-        start, end, prefix = span or (None, None, "")
+        start, end, characters = span or (None, None, None)
         self.examples.append(
             QAExample(
                 eid=len(self.examples),
@@ -178,7 +179,7 @@ class QuestionCollector:
                 orig_answer_text=None if span is None else valid_text(located.text),
                 start_position=start,
                 end_position=end,
-                answer_prefix=prefix if self._within_words else "",
+                answer_characters=characters if self._within_words else None,
                 group=context.text if group is None else group,
             )
         )
@@ -214,7 +215,9 @@ class QuestionCollector:
             )
         return GivenAnswer(text, place)
 
-    def _find(self, context: Context, answer: GivenAnswer) -> tuple[int, int, str] | None:
+    def _find(
+        self, context: Context, answer: GivenAnswer
+    ) -> tuple[int, int, tuple[int, int]] | None:
         text = valid_text(answer.text)
         start, end = answer.start, answer.end
         if start is None:
@@ -230,8 +233,8 @@ class QuestionCollector:
 
     def _words_of(
         self, context: Context, text: str, start: int, end: int
-    ) -> tuple[int, int, str] | None:
-        """Returns the first and last word of a span, and its prefix in the first word.
+    ) -> tuple[int, int, tuple[int, int]] | None:
+        """Returns the first and last word of a span, and the characters of `text` in them.
 
         None if these words do not contain `text`.
         """
@@ -249,7 +252,16 @@ class QuestionCollector:
         if lower(" ".join(text.split())) not in lower(found):
             return None
         start_of_word = 1 + max(context.text.rfind(each, 0, start) for each in SEPARATORS)
-        return first, last, context.text[start_of_word:start]
+        behind = _SEPARATOR.search(context.text, end)
+        end_of_word = behind.start() if behind else len(context.text)
+        pattern = re.compile(_pattern_of(text), re.IGNORECASE)
+        places = [
+            found.span(1)
+            for found in pattern.finditer(context.text, start_of_word, end_of_word)
+        ]
+        # Other texts with the same casefold, such as "SS" for "ß", are taken as given.
+        nearest = min(places, key=lambda place: abs(place[0] - start), default=(start, end + 1))
+        return first, last, nearest
 
 
 def _differs_in_unicode_form(context: Context, answer: GivenAnswer) -> bool:
@@ -264,18 +276,25 @@ def _first_occurrence(context: str, answer: str) -> tuple[int, int] | None:
 
     Occurrences as whole words, and in the same case, are preferred; whitespace may differ.
     """
-    pattern = r"\s+".join(map(re.escape, answer.split()))
-    if not pattern:
+    if not answer.strip():
         return None
     for needs_whole_words in (True, False):
         for flags in (re.NOFLAG, re.IGNORECASE):
-            # Occurrences may overlap.
-            for found in re.finditer(rf"(?=({pattern}))", context, flags):
+            for found in re.finditer(_pattern_of(answer), context, flags):
                 start, end = found.span(1)
                 around = context[max(start - 1, 0) : start] + context[end : end + 1]
                 if not (needs_whole_words and any(map(_is_in_word, around))):
                     return start, end - 1
     return None
+
+
+def _pattern_of(text: str) -> str:
+    """Returns a pattern whose group 1 is a text with any whitespace between its words.
+
+    Occurrences may overlap.
+    """
+    words = r"\s+".join(map(re.escape, text.split()))
+    return f"(?=({words}))"
 
 
 def _is_in_word(character: str) -> bool:

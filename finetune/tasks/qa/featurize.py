@@ -10,11 +10,13 @@ from electra_tf.text.framing import NUM_SPECIAL, frame
 from electra_tf.util.errors import UserError
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.features import INPUT_IDS, SEGMENT_IDS, DataReport, FeatureSpec, Row
+from finetune.tasks.qa.context_pieces import PiecePlaces
 from finetune.tasks.qa.examples import Context, QAExample
 
 # The windows of an example have consecutive ids; the ids of two examples are this far apart.
 EIDS_PER_EXAMPLE = 1000
 PART_OF_WORD = "answer that is part of a word: the whole word is learned"
+PART_OF_TOKEN = "answer that begins or ends within a token: the whole token is learned"
 # Tie-breaker besides the distance to the nearer edge: prefers windows of full length.
 LENGTH_WEIGHT = 0.01
 
@@ -76,11 +78,15 @@ class QAFeaturizer:
         """
         rows: list[Row] = []
         answers = self._tokenizer.tokenize([e.orig_answer_text or "" for e in examples])
+        places = PiecePlaces(self._tokenizer.tokenizer)
+        places.prepare(e.context for e in examples if e.answer_characters is not None)
         parts = self._questions_and_pieces(examples, report)
         for example, answer, (question, pieces) in zip(examples, answers, parts, strict=True):
             starts, room = self._window_starts(question, pieces)
             span = None
-            if example.start_position is not None:
+            if example.answer_characters is not None:
+                span = self._placed_pieces(example, *places[example.context], report)
+            elif example.start_position is not None:
                 span = self._answer_pieces(example, pieces, answer, report)
             self._report_lengths(example, len(starts), span, report)
             found = False
@@ -154,15 +160,36 @@ class QAFeaturizer:
         # The first window that reaches the end of the context is the last one.
         return list(range(0, max(count - room + step, min(count, 1)), step)), room
 
+    def _placed_pieces(
+        self, example: QAExample, starts: np.ndarray, ends: np.ndarray, report: DataReport
+    ) -> tuple[int, int] | None:
+        """Returns the first and last piece at the characters of an answer; None without any.
+
+        Args:
+            example: the question.
+            starts, ends: int32 [pieces], the first character of each piece of its context, and
+                the first one after it.
+            report: report of answers that are not whole pieces.
+        """
+        start, end = example.answer_characters
+        first = int(np.searchsorted(ends, start, side="right"))
+        last = int(np.searchsorted(starts, end)) - 1
+        if first > last:
+            report.add("answer without tokens", id=example.qas_id)
+            return None
+        if starts[first] < start or ends[last] > end:
+            learned = example.context.text[starts[first] : ends[last]]
+            report.add(PART_OF_TOKEN, id=example.qas_id, learned=learned)
+        return first, last
+
     def _answer_pieces(
         self, example: QAExample, pieces: Pieces, answer: np.ndarray, report: DataReport
     ) -> tuple[int, int] | None:
         """Returns the first and last piece of an answer; None if it has no pieces.
 
         Words may contain more than the answer ("(1895-1943)." for "1895"), so the answer's
-        pieces are searched in those of its words. If they occur several times, which is common
-        in languages without spaces, the occurrence nearest to the place of the answer is
-        chosen; if they do not occur, all pieces of the words are the answer.
+        pieces are searched in those of its words, as the authors' code does. If they do not
+        occur, all pieces of the words are the answer.
         """
         first = int(pieces.first_of_word[example.start_position])
         last = int(pieces.first_of_word[example.end_position + 1]) - 1
@@ -172,12 +199,9 @@ class QAFeaturizer:
             # Part of a word may have more pieces than the whole word.
             end = max(last - count + 2, first)
             starts = first + np.flatnonzero(pieces.ids[first:end] == answer[0])
-        starts = [n for n in starts if np.array_equal(pieces.ids[n : n + count], answer)]
-        if len(starts) > 1:
-            (before,) = self._tokenizer.tokenize([example.answer_prefix])
-            starts.sort(key=lambda start: abs(start - first - len(before)))
-        if starts:
-            return starts[0], starts[0] + count - 1
+        for start in starts:
+            if np.array_equal(pieces.ids[start : start + count], answer):
+                return int(start), int(start) + count - 1
         if first > last:  # words without visible characters have no pieces
             report.add("answer without tokens", id=example.qas_id)
             return None

@@ -6,14 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.special
-import tensorflow as tf
 
 from electra_tf.text.cached_tokenizer import CachedTokenizer
 from electra_tf.text.tokenizer import split_words
 from electra_tf.text.vocabulary import CONTINUATION
 from finetune.config.finetuning import FinetuningConfig
 from finetune.data.features import INPUT_IDS, Row
-from finetune.tasks.qa.context_pieces import context_pieces
+from finetune.tasks.qa.context_pieces import PiecePlaces
 from finetune.tasks.qa.examples import Context, QAExample
 from finetune.tasks.qa.featurize import Window
 
@@ -22,7 +21,6 @@ CERTAINLY_NULL = 1_000_000.0
 # The authors' answer if there is no valid span.
 _AUTHORS_NO_SPAN = "empty"
 _WORDS_PER_CALL = 100_000
-_CHARACTERS_PER_CALL = 1_000_000
 
 
 class Answer(NamedTuple):
@@ -231,34 +229,14 @@ class PlacedText:
     """
 
     def __init__(self, tokenizer: CachedTokenizer) -> None:
-        self._tokenizer = tokenizer.tokenizer
-        # Start and end (exclusive) character of every piece.
-        self._places: dict[Context, tuple[np.ndarray, np.ndarray]] = {}
+        self._places = PiecePlaces(tokenizer.tokenizer)
 
     def prepare(self, contexts: Iterable[Context]) -> None:
         """Tokenizes many contexts at once, much faster than one by one."""
-        part, size = [], 0
-        for context in contexts:
-            if context in self._places:
-                continue
-            if part and size + len(context.text) > _CHARACTERS_PER_CALL:
-                self._place(part)
-                part, size = [], 0
-            part.append(context)
-            size += len(context.text)
-        if part:
-            self._place(part)
-
-    def _place(self, contexts: Sequence[Context]) -> None:
-        pieces = context_pieces(self._tokenizer, tf.constant([c.text for c in contexts]))
-        starts, ends = pieces.starts.numpy(), pieces.ends.numpy()
-        splits = pieces.splits.numpy().tolist()
-        for context, first, behind in zip(contexts, splits, splits[1:], strict=False):
-            self._places[context] = starts[first:behind], ends[first:behind]
+        self._places.prepare(contexts)
 
     def __call__(self, context: Context, first: int, last: int) -> str:
         """Returns the words of a context from piece `first` to piece `last`."""
-        self.prepare([context])
         starts, ends = self._places[context]
         return " ".join(Context(context.text[starts[first] : ends[last]]).words)
 

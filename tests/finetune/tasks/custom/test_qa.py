@@ -215,27 +215,31 @@ def test_layouts_and_extensions_agree(make_task):
 
 
 @pytest.mark.parametrize(
-    ("context", "answers", "start", "learned"),
+    ("context", "answers", "start", "learned", "misplaced"),
     [
         # UTF-16 counts the smileys twice; the second place is that of another city.
-        ("😀😀😀北京好，北京美。", "北京", 6, "😀😀😀"),
-        ("the  the cat", " the", 4, ""),
-        ("Η εταιρεία Γ.Σ.Α.Ε. ιδρύθηκε.", "Γ.Σ", 11, ""),
-        ("The U.S. won.", ["USA", "U.S."], None, ""),
+        ("😀😀😀北京好，北京美。", "北京", 6, (3, 5), True),
+        ("the  the cat", " the", 4, (5, 8), False),
+        ("Η εταιρεία Γ.Σ.Α.Ε. ιδρύθηκε.", "Γ.Σ", 11, (11, 14), False),
+        ("The U.S. won.", ["USA", "U.S."], None, (4, 8), False),
+        ("In New \u00a0 York, new york", "new york", 4, (3, 13), True),
+        ("In New York, new york", "new york", 13, (13, 21), False),
     ],
 )
-def test_answers_are_found_where_they_are(make_task, context, answers, start, learned):
+def test_answers_are_found_where_they_are(
+    make_task, context, answers, start, learned, misplaced
+):
     record = {"q": "who?", "c": context, "a": answers, "at": start}
     columns = {**COLUMNS, "answer_start": "at"}
     files = {"train.jsonl": jsonl(record)}
     task = make_task(files, "qa", NO_EVAL, columns=columns, dev_fraction=0)
     report = DataReport("mine", "train")
     (example,) = task.load("train", report)
-    assert example.answer_prefix == learned
+    assert example.answer_characters == learned
     if context.startswith("the"):
         assert example.start_position == 1
     (found,) = report.problems.get(MISPLACED, [{}])
-    assert found.get("learned") == (3 if learned else None)
+    assert found.get("learned") == (learned[0] if misplaced else None)
 
 
 def test_contexts_without_tokens_have_no_rows(make_task):

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from electra_tf.text.cached_tokenizer import CachedTokenizer
+from electra_tf.text.vocabulary import SPECIAL_TOKENS, load_vocabulary
 from electra_tf.util.errors import UserError
 from finetune.data.features import DataReport
 from finetune.tasks.qa.examples import Context, GivenAnswer, QuestionCollector
-from finetune.tasks.qa.featurize import PART_OF_WORD, QAFeaturizer
+from finetune.tasks.qa.featurize import PART_OF_TOKEN, PART_OF_WORD, QAFeaturizer
 
 
 def make_examples(*questions, v2=True):
@@ -96,6 +98,45 @@ def test_an_answer_that_occurs_several_times_is_found_at_its_place(
     (row,), _, report = featurize(collector.examples)
     assert row["squad_start_positions"] == row["squad_end_positions"] == position
     assert not report.problems
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "start", "tokens", "learned"),
+    [
+        # The pieces of the answer alone are others than those in its word.
+        ("Berg japaneseanna", "anna", 13, ["##anna"], None),
+        ("annajapaneseanna", "anna", 12, ["##anna"], None),
+        ("annajapaneseanna", "anna", 0, ["anna"], None),
+        ("Berg japaneseanna", "se", 11, ["##ese"], "ese"),
+        ("Berg japaneseanna", "pane", 7, ["japan", "##ese"], "japanese"),
+        ("Berg (\u200b) anna", "\u200b", 6, None, None),
+    ],
+)
+def test_answers_of_own_tasks_are_the_pieces_at_their_characters(
+    make_config, tmp_path, context, answer, start, tokens, learned
+):
+    vocabulary = tmp_path / "vocab.txt"
+    entries = [*SPECIAL_TOKENS, "berg", "japan", "##japan", "##ese", "anna", "##anna", "(", ")"]
+    vocabulary.write_text("\n".join(entries))
+    tokenizer = CachedTokenizer(load_vocabulary(vocabulary))
+    featurizer = QAFeaturizer(make_config(), "squad", tokenizer)
+    report = DataReport("squad", "train")
+    collector = QuestionCollector(report, v2=False, is_training=True, within_words=True)
+    collector.add(
+        Context(context),
+        qas_id="q",
+        question="?",
+        answers=[answer],
+        located=GivenAnswer(answer, start),
+    )
+    (row,) = featurizer.rows(collector.examples, report)
+    if tokens is None:
+        assert report.problems == {"answer without tokens": [{"id": "q"}]}
+        return
+    assert answer_tokens(row, tokenizer) == tokens
+    assert report.problems == (
+        {PART_OF_TOKEN: [{"id": "q", "learned": learned}]} if learned else {}
+    )
 
 
 def test_a_part_with_more_pieces_than_its_word_is_not_sought_behind_the_word(
