@@ -1,4 +1,4 @@
-"""Recognizes files that are not UTF-8 text, despite their names."""
+"""Recognizes what is not UTF-8: files, despite their names, and characters of JSON."""
 
 import codecs
 import re
@@ -44,6 +44,11 @@ _MEAN_LINE_BYTES = 1024
 # control character in Arabic, Cyrillic and Thai ones: without this, both would pass for ASCII.
 _CONTROL_CHARACTERS = bytes(set(range(32)) - set(b"\t\n\r\f\x1b"))
 _MAX_CONTROL_SHARE = 0.1
+
+
+def valid_text(text: str) -> str:
+    """Replaces lone surrogates, valid in JSON but not in UTF-8, by U+FFFD."""
+    return LONE_SURROGATES.sub("\ufffd", text)
 
 
 def not_text(head: bytes) -> str | None:

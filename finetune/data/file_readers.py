@@ -16,7 +16,7 @@ from typing import Any
 from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError, not_utf8
 from electra_tf.util.files import loads_json
-from electra_tf.util.text_checks import ONLY_CARRIAGE_RETURNS, not_text
+from electra_tf.util.text_checks import ONLY_CARRIAGE_RETURNS, not_text, valid_text
 from finetune.data.conll_files import read_sentences
 from finetune.data.parquet_files import read_parquet
 from finetune.data.raw_examples import (
@@ -24,7 +24,6 @@ from finetune.data.raw_examples import (
     brief,
     check_different_columns,
     column_hint,
-    valid_text,
 )
 
 _MAX_CELL_CHARACTERS = 10_000_000

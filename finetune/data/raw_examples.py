@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from electra_tf.config.hyperparameters import FLOAT_LIMIT
 from electra_tf.util.errors import UserError, nearest_name_hint
-from electra_tf.util.text_checks import LONE_SURROGATES
 
 # Roles that are not inputs; their column may have another role, too.
 _SHARING_ROLES = ("id", "group")
@@ -167,11 +166,6 @@ class RawExample(NamedTuple):
         if not value.strip():
             raise UserError(f"{self.where}: {role} is empty")
         return value.strip()
-
-
-def valid_text(text: str) -> str:
-    """Replaces lone surrogates, valid in JSON but not in UTF-8, by U+FFFD."""
-    return LONE_SURROGATES.sub("\ufffd", text)
 
 
 def brief(value: Any) -> str:

@@ -13,6 +13,7 @@ from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import loads_json, read_given_lines
+from electra_tf.util.text_checks import valid_text
 
 # Weights to try when tuning: 0 to 2.
 WEIGHTS = tuple(i / 20 for i in range(41))
@@ -120,8 +121,7 @@ def _score(value: Any) -> float:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r:.40} is not a text")
-    # JSON can represent lone surrogates; UTF-8 cannot.
-    return value.encode("utf-8", "replace").decode("utf-8")
+    return valid_text(value)
 
 
 def rank(nbest: NBestList, scores: Sequence[float], weight: float) -> list[int]:

@@ -19,6 +19,7 @@ from electra_tf.inference.web_demo.server import POLL_SECONDS, PageServer
 from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.util.errors import UserError
 from electra_tf.util.signals import exiting_on_signals
+from electra_tf.util.text_checks import valid_text
 
 # A character takes 6 bytes as a JSON escape, or 12 as a surrogate pair.
 _BYTES_PER_CHARACTER = 12
@@ -191,8 +192,7 @@ def _texts(names: tuple[str, ...], max_characters: int) -> list[str]:
             raise UserError(
                 f"{name!r} has {len(text)} characters; the limit is {max_characters}"
             )
-    # JSON can represent lone surrogates; UTF-8 cannot.
-    return [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+    return list(map(valid_text, texts))
 
 
 def _print_now(message: str) -> None:

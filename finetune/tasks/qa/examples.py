@@ -6,8 +6,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from electra_tf.util.text_checks import valid_text
 from finetune.data.features import DataReport
-from finetune.data.raw_examples import valid_text
 
 # Words of a context are separated as in the authors' code; other whitespace, such as U+00A0, is
 # part of words.

@@ -32,12 +32,13 @@ def test_reads_texts_and_objects(tmp_path):
     path.write_text(
         '{"hypotheses": ["one", {"text": "two", "score": -2}]}\n\n'
         '{"id": "x", "hypotheses": ["three"], "reference": "tree"}\n'
-        '{"id": "\\ud800", "hypotheses": ["four"]}\n'
+        '{"id": "\\ud800", "hypotheses": ["half of an \\ud83d"]}\n'
         '{"id": null, "hypotheses": ["five"]}\n{"id": 7, "hypotheses": ["six"]}\n'
     )
     first, second, third, *others = read_nbest_lists(path, "--nbest_file")
     assert [each.name for each in others] == ["5", 7]
-    assert third.name == "?"  # the output is UTF-8, which has no surrogates
+    # The output is UTF-8, which has no surrogates; the tokenizer drops U+FFFD.
+    assert third == NBestList("\ufffd", (Hypothesis("half of an \ufffd"),))
     assert first == NBestList("1", (Hypothesis("one"), Hypothesis("two", -2.0)))
     assert (second.name, second.reference) == ("x", "tree")
 

@@ -226,7 +226,11 @@ def test_invalid_json_is_located(client, body, message):
 def test_only_json_is_read(client):
     """A form of another site cannot ask."""
     assert client.post("/api/tokens", data={"text": "x"}).status_code == 415
-    assert client.post("/api/tokens", json={"text": "\ud800 w1"}).status_code == 200
+
+
+def test_half_an_emoji_is_no_token(client):
+    response = client.post("/api/tokens", json={"text": "\ud83d w1"})
+    assert [each["token"] for each in response.get_json()["tokens"]] == ["w1"]
 
 
 def test_models_of_the_wrong_kind_are_refused(demo_config, tmp_path):
