@@ -5,6 +5,7 @@ do.
 """
 
 import dataclasses
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -276,9 +277,8 @@ def large_updates(records: Sequence[Mapping[str, Any]], facts: RunFacts) -> Diag
         return largest is not None and largest[1] > _MAX_UPDATE
 
     # Also of earlier records: at the end, the learning rate has decayed to 0.
-    ends = range(len(records), RECORDS - 1, -1)
-    streaks = (_streak(records[:end], is_large, ()) for end in ends)
-    streak = next((each for each in streaks if each is not None), None)
+    runs = [list(run) for wrong, run in itertools.groupby(records, is_large) if wrong]
+    streak = next((run for run in reversed(runs) if len(run) >= RECORDS), None)
     if streak is None:
         return None
     last = streak[-1]
