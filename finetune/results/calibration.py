@@ -7,6 +7,7 @@ is imported here.
 import dataclasses
 import math
 import os
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,8 @@ NUM_BINS = 15
 _MIN_TEMPERATURE, _MAX_TEMPERATURE = 0.01, 100.0
 # Logit of the classes that a row lacks, such as choices of an example with fewer than others.
 _MISSING = np.finfo(np.float32).min
+# Logits that are computed with at once: all of them can be gigabytes, many times over.
+_LOGITS_AT_ONCE = 1 << 20
 
 
 class Reliability(NamedTuple):
@@ -97,8 +100,7 @@ def calibrate(
         temperature: result of `fit_temperature`.
         fitted_on: split that the temperature was fitted on.
     """
-    logits = np.asarray(logits, np.float64)
-    scaled = None if math.isnan(temperature) else reliability(logits / temperature, label_ids)
+    scaled = None if math.isnan(temperature) else reliability(logits, label_ids, temperature)
     return Calibration(
         temperature=temperature,
         fitted_on=fitted_on,
@@ -107,16 +109,23 @@ def calibrate(
     )
 
 
-def reliability(logits: np.ndarray, label_ids: np.ndarray) -> Reliability:
+def reliability(
+    logits: np.ndarray, label_ids: np.ndarray, temperature: float = 1.0
+) -> Reliability:
     """Returns `NUM_BINS` bins of predictions; bin b has confidences (b / bins, (b + 1) / bins].
 
     Args:
         logits: float [n, classes], n > 0.
         label_ids: int [n].
+        temperature: divisor of the logits.
     """
-    probabilities = scipy.special.softmax(np.asarray(logits, np.float64), axis=1)
-    confidences = probabilities.max(axis=1)
-    is_right = probabilities.argmax(axis=1) == label_ids
+    highest, classes = [], []
+    for part in _parts(logits):
+        probabilities = scipy.special.softmax(part / temperature, axis=1)
+        highest.append(probabilities.max(axis=1))
+        classes.append(probabilities.argmax(axis=1))
+    confidences = np.concatenate(highest)
+    is_right = np.concatenate(classes) == label_ids
     bins = np.clip(np.ceil(confidences * NUM_BINS).astype(int) - 1, 0, NUM_BINS - 1)
     counts = np.bincount(bins, minlength=NUM_BINS)
 
@@ -137,15 +146,20 @@ def fit_temperature(logits: np.ndarray, label_ids: np.ndarray) -> float:
         logits: float [n, classes], n > 0; the lowest float32 for classes that a row lacks.
         label_ids: int [n].
     """
-    logits = np.asarray(logits, np.float64)
-    highest = logits.max(axis=1, keepdims=True)
-    if not np.ptp(np.where(logits > _MISSING, logits, highest), axis=1).any():
+    if not any(_differ(part) for part in _parts(logits)):
         return math.nan
-    rows = np.arange(len(logits))
 
     def cross_entropy(log_temperature: float) -> float:
-        scaled = logits / math.exp(log_temperature)
-        return float(np.mean(scipy.special.logsumexp(scaled, axis=1) - scaled[rows, label_ids]))
+        total, start = 0.0, 0
+        for part in _parts(logits):
+            rows, end = np.arange(len(part)), start + len(part)
+            top = part.argmax(axis=1)
+            scaled = (part - part[rows, top, None]) / math.exp(log_temperature)
+            others = np.exp(scaled)
+            others[rows, top] = 0.0  # exact, even if all others are near 0
+            total += np.sum(np.log1p(others.sum(axis=1)) - scaled[rows, label_ids[start:end]])
+            start = end
+        return float(total / len(logits))
 
     # Convex in 1 / temperature, so there is at most one minimum.
     ends = math.log(_MIN_TEMPERATURE), math.log(_MAX_TEMPERATURE)
@@ -153,3 +167,16 @@ def fit_temperature(logits: np.ndarray, label_ids: np.ndarray) -> float:
     if min(abs(best.x - end) for end in ends) < 1e-3 or best.fun == 0:
         return math.nan
     return math.exp(best.x)
+
+
+def _parts(logits: np.ndarray) -> Iterator[np.ndarray]:
+    """Yields consecutive rows as float64."""
+    num_rows = max(1, _LOGITS_AT_ONCE // logits.shape[1])
+    for start in range(0, len(logits), num_rows):
+        yield np.asarray(logits[start : start + num_rows], np.float64)
+
+
+def _differ(logits: np.ndarray) -> bool:
+    """Returns whether a row has classes that are not equally likely, of those it has."""
+    highest = logits.max(axis=1, keepdims=True)
+    return bool(np.ptp(np.where(logits > _MISSING, logits, highest), axis=1).any())

@@ -2,10 +2,12 @@
 
 import json
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 
+from finetune.results import calibration
 from finetune.results.calibration import calibrate, fit_temperature, reliability
 from finetune.results.plots.reliability_diagram import plot_reliability
 
@@ -47,6 +49,29 @@ def test_the_temperature_is_that_of_the_lowest_cross_entropy():
     assert unscaled["scaled_ece"] == unscaled["ece"] > 0
     found = calibrate(logits, LABELS, 2.0, "dev")
     assert found.metrics == pytest.approx({"ece": 15, "scaled_ece": 0, "temperature": 2})
+
+
+def test_many_classes_are_computed_in_parts(monkeypatch):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 400, 1000)
+    logits = rng.normal(size=(1000, 400))
+    logits[np.arange(1000), labels] += rng.normal(size=1000) + 3
+
+    def results():
+        temperature = fit_temperature(logits, labels)
+        found = calibrate(logits, labels, temperature, "dev")
+        return found.metrics, found.reliability.counts.tolist()
+
+    metrics, counts = results()
+    monkeypatch.setattr(calibration, "_LOGITS_AT_ONCE", 7 * 400)
+    tracemalloc.start()
+    in_parts = results()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert in_parts == (pytest.approx(metrics, rel=1e-6), counts)
+    assert len(metrics) == 3
+    # A copy of all logits would be as large as they are.
+    assert peak < logits.nbytes / 4
 
 
 @pytest.mark.parametrize("p", [(0.9, 0.6, 0.4, 0.2), (0.1, 0.4, 0.7, 0.8)])
