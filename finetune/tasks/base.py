@@ -23,6 +23,8 @@ from finetune.tasks.averages import Average, Outputs
 
 # Split names of training data and of --predict_file.
 TRAIN, PREDICT = "train", "predict"
+# A confusion matrix of more labels would take tens of megabytes, and show nothing.
+MAX_CONFUSION_LABELS = 2000
 
 
 def missing_split_error(split: str, splits: Iterable[str], task: str = "The task") -> UserError:
@@ -54,7 +56,8 @@ class Scores:
     Attributes:
         metrics: metrics by name, including "loss".
         main: name of the main metric, which selects checkpoints; higher is better.
-        confusion: counts [gold, predicted] over `labels`; None for other tasks.
+        confusion: counts [gold, predicted] over `labels`; None for other tasks, and for more
+            than `MAX_CONFUSION_LABELS` labels.
         labels: names of the rows and columns of `confusion`.
     """
 

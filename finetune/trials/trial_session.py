@@ -30,7 +30,13 @@ from finetune.results.result_files import file_stem
 from finetune.results.summary import DEGENERATE, DIVERGED, OK, TrialResult
 from finetune.results.worst_errors import ERRORS_SUFFIX, write_errors
 from finetune.task_data import TaskData
-from finetune.tasks.base import Outputs, Scores, SplitData, Task
+from finetune.tasks.base import (
+    MAX_CONFUSION_LABELS,
+    Outputs,
+    Scores,
+    SplitData,
+    Task,
+)
 from finetune.trainer import DivergedError, Trainer
 from finetune.trials.evaluation_checks import (
     check_descriptions,
@@ -330,6 +336,11 @@ class TrialSession:
         path, figure = f"{stem}{CONFUSION_SUFFIX}", f"{stem}_confusion.png"
         if scores.confusion is None:
             remove_files(path, figure)
+            if scores.labels:
+                self._print(
+                    f"{task.name}/{split.split}: no confusion matrix, as there are more than "
+                    f"{MAX_CONFUSION_LABELS:,} labels"
+                )
             return
         write_confusion(path, scores.labels, scores.confusion)
         title = f"{task.name} {split.split}, {self._trial.title.lower()}"

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_LABELS_WITH_COUNTS = 30
 _MAX_LABELS_WITH_SHARES = 10
+# Lines between smaller cells would hide them.
+_MAX_LABELS_WITH_LINES = 200
 _CELL_INCHES = {"shares": 0.75, "counts": 0.42, "colors": 0.2}
 _MAX_MATRIX_INCHES = 16.0
 
@@ -71,10 +73,12 @@ def plot_confusion(
         axes.set_xticks(shown, [names[i] for i in shown], **options, **slant)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-        axes.set_xticks(np.arange(n + 1) - 0.5, minor=True)
-        axes.set_yticks(np.arange(n + 1) - 0.5, minor=True)
-        axes.grid(which="minor", color="white", linewidth=1.5 if style == "shares" else 0.6)
-        axes.tick_params(which="minor", length=0)
+        if n <= _MAX_LABELS_WITH_LINES:
+            axes.set_xticks(np.arange(n + 1) - 0.5, minor=True)
+            axes.set_yticks(np.arange(n + 1) - 0.5, minor=True)
+            width = 1.5 if style == "shares" else 0.6
+            axes.grid(which="minor", color="white", linewidth=width)
+            axes.tick_params(which="minor", length=0)
         if style != "colors":
             _write_cells(axes, confusion, shares, with_shares=style == "shares")
         save_figure(figure, path)

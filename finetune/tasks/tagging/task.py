@@ -20,7 +20,7 @@ from finetune.config.task_kinds import LEVELS, SPAN, TAGGING, TOKEN
 from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.results.worst_errors import PredictionError
 from finetune.tasks.averages import mean_of_softmax
-from finetune.tasks.base import Outputs, Scores, SplitData
+from finetune.tasks.base import MAX_CONFUSION_LABELS, Outputs, Scores, SplitData
 from finetune.tasks.sources import ExampleSource, SourceTask
 from finetune.tasks.tagging.examples import (
     ConllSource,
@@ -179,6 +179,8 @@ class TaggingTask(SourceTask):
         metrics["loss"] = float(np.sum(losses, dtype=np.float64)) / max(num_words, 1)
         if self.level == SPAN:
             return Scores(metrics, self.main_metric)
+        if len(self.labels) > MAX_CONFUSION_LABELS:
+            return Scores(metrics, self.main_metric, labels=self.labels)
         confusion = np.zeros((len(self.labels), len(self.labels)), np.int64)
         for gold_tags, tags in zip(seen_gold, seen, strict=True):
             for gold_tag, tag in zip(gold_tags, tags, strict=True):

@@ -23,7 +23,7 @@ from finetune.config.task_kinds import CLASSIFICATION
 from finetune.data.features import DataReport, FeatureSpec, Row
 from finetune.model import HeadOutput
 from finetune.tasks.averages import mean_of_softmax
-from finetune.tasks.base import Outputs, Scores, SplitData
+from finetune.tasks.base import MAX_CONFUSION_LABELS, Outputs, Scores, SplitData
 from finetune.tasks.sources import ExampleSource
 from finetune.tasks.text.base import (
     LabelServable,
@@ -227,7 +227,7 @@ class ClassificationTask(TextTask):
         return self._ids[example.label]
 
     def score(self, data: SplitData, outputs: Sequence[Outputs]) -> Scores:
-        """Returns `metrics`, the loss and the confusion matrix."""
+        """Returns `metrics`, the loss and the confusion matrix, unless it is too large."""
         outputs = self.by_example(data, outputs)
         gold, predicted = self._targets(data), predicted_values(outputs)
         count = len(self.labels)
@@ -235,7 +235,9 @@ class ClassificationTask(TextTask):
         return Scores(
             metrics={**metrics, "loss": mean_loss(outputs)},
             main=self.main_metric,
-            confusion=confusion(gold, predicted, count),
+            confusion=(
+                confusion(gold, predicted, count) if count <= MAX_CONFUSION_LABELS else None
+            ),
             labels=self.labels,
         )
 

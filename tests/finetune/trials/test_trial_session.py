@@ -32,3 +32,17 @@ def test_files_of_another_kind_of_task_are_removed(tmp_path):
     assert of_classes < written()
     session._write_split(task, data, [], Scores({"pearson": 1.0}, "pearson"), None)
     assert written() == {"mine_dev_1_errors.json", other.name}
+
+
+def test_missing_confusion_matrices_are_explained(tmp_path, capsys):
+    config = types.SimpleNamespace(results_dir=str(tmp_path), tasks_label="mine")
+    task = types.SimpleNamespace(
+        name="mine", errors=lambda *_: [], write_dev_answers=lambda *_: []
+    )
+    session = TrialSession(config, None, [task], None, TrialRun(1, 1, ""), "", print)
+    scores = Scores({"accuracy": 1.0}, "accuracy", labels=("a", "b"))
+    session._write_split(task, SplitData("dev", [], [], True), [], scores, None)
+    assert not list(tmp_path.glob("*confusion*"))
+    assert capsys.readouterr().out == (
+        "mine/dev: no confusion matrix, as there are more than 2,000 labels\n"
+    )

@@ -70,6 +70,15 @@ def test_colors_are_shares_of_the_gold_label(tmp_path):
         assert not has_color(matrix, colormaps["Blues"](share)[:3])
 
 
+def test_small_cells_are_not_hidden_by_lines(tmp_path):
+    path = tmp_path / "confusion.png"
+    labels = [str(i) for i in range(1000)]
+    results_confusion.plot_confusion(path, np.eye(1000, dtype=int), labels, "title")
+    height, width, _ = pixels(path).shape
+    inside = pixels(path)[height // 5 : height // 2, width // 5 : width // 2]
+    assert inside.min() < 0.3  # the diagonal is dark
+
+
 def test_cells_carry_text_up_to_thirty_labels(tmp_path, monkeypatch):
     written = []
     monkeypatch.setattr(confusion, "_write_cells", lambda *_, **how: written.append(how))

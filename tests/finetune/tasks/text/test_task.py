@@ -7,6 +7,7 @@ import pytest
 from electra_tf.util.errors import UserError
 from finetune.data.features import DataReport
 from finetune.tasks.base import PREDICT, SplitData
+from finetune.tasks.text import classification
 from finetune.tasks.text.classification import ClassificationTask
 from finetune.tasks.text.examples import InputExample, class_label, number_label
 from finetune.tasks.text.multilabel import MultilabelTask
@@ -87,6 +88,13 @@ def test_classification(build):
         "probabilities": pytest.approx({"bad": 0.25, "fair": 0.25, "good": 0.5}),
     }
     assert second["id"] == "id1"
+
+
+def test_thousands_of_labels_have_no_confusion_matrix(build, monkeypatch):
+    task, data = build(ClassificationTask, ["good", "bad", "good"], labels=LABELS)
+    monkeypatch.setattr(classification, "MAX_CONFUSION_LABELS", 2)
+    scores = task.score(data, classified(2, 2, 0))
+    assert (scores.confusion, scores.labels) == (None, LABELS)
 
 
 def test_the_source_is_passed_on(build):
