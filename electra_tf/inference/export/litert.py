@@ -13,6 +13,7 @@ from electra_tf.inference.export.saved_model import save_signatures
 from electra_tf.inference.export.servable import (
     TEXT_SIGNATURE,
     Servable,
+    check_constants,
     trace_predict,
     write_description,
 )
@@ -36,6 +37,7 @@ def write_litert(servable: Servable, directory: pathlib.Path, model_name: str) -
     """
     del model_name
     function = trace_predict(servable)
+    check_constants(function, "litert")
     with tempfile.TemporaryDirectory() as folder, suppress_native_stderr():
         save_signatures({TEXT_SIGNATURE: function}, pathlib.Path(folder))
         for name, optimizations in (

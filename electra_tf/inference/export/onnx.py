@@ -6,7 +6,12 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf.inference.export.onnx_operators import convert_erf, fuse_layer_norms
-from electra_tf.inference.export.servable import Servable, trace_predict, write_description
+from electra_tf.inference.export.servable import (
+    Servable,
+    check_constants,
+    trace_predict,
+    write_description,
+)
 from electra_tf.util.tensorflow_import import suppress_native_stderr
 
 FLOAT32_FILE, INT8_FILE = "model.onnx", "model_int8.onnx"
@@ -36,6 +41,7 @@ def write_onnx(servable: Servable, directory: pathlib.Path, model_name: str) -> 
     from onnxruntime import quantization
 
     concrete = trace_predict(servable)
+    check_constants(concrete, "onnx")
     specs = list(concrete.structured_input_signature[1].values())
     function = tf.function(
         lambda *ids: concrete(**{s.name: x for s, x in zip(specs, ids, strict=True)}),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from electra_tf.inference.export.config import ExportConfig
+from electra_tf.inference.export.config import SAVED_MODEL, ExportConfig
 from electra_tf.model.encoder import Encoder
 from electra_tf.model.kernels import CastKernels, without_fusion
 from electra_tf.text.framing import NUM_SEGMENTS
@@ -19,6 +19,7 @@ from electra_tf.text.text_inputs import EncoderInputs, token_strings
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.tokenizer_description import TokenizerDescription
 from electra_tf.text.vocabulary import VOCAB_FILE
+from electra_tf.util.errors import UserError
 
 ServedOutputs = dict[str, tf.Tensor]
 TEXT_SIGNATURE, TOKENS_SIGNATURE = "serving_default", "tokens"
@@ -26,6 +27,8 @@ DESCRIPTION_FILE = "description.json"
 # Description of the tokenizer, beside the warm-up requests of a SavedModel.
 TOKENIZER_FILE = "tokenizer.json"
 ConcreteFunction = tf.types.experimental.ConcreteFunction
+# Protocol buffers and FlatBuffers have at most 2 GiB.
+_MAX_CONSTANT_BYTES = 2**31 - 1
 
 
 class Source(NamedTuple):
@@ -145,6 +148,17 @@ def trace_predict(servable: Servable) -> ConcreteFunction:
     }
     with servable.tracing():
         return tf.function(predict, autograph=False).get_concrete_function(**specs)
+
+
+def check_constants(function: ConcreteFunction, format_name: str) -> None:
+    """Raises UserError if the weights are too large for a file that has them as constants."""
+    num_bytes = sum(v.shape.num_elements() * v.dtype.size for v in function.variables)
+    if num_bytes > _MAX_CONSTANT_BYTES:
+        raise UserError(
+            f"--format={format_name} cannot represent a model with weights of "
+            f"{num_bytes / 1e9:.1f} GB, only up to {_MAX_CONSTANT_BYTES / 1e9:.1f} GB: use "
+            f"--format={SAVED_MODEL} or --format=stablehlo"
+        )
 
 
 def write_description(

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.inference.export import servable as servables
 from electra_tf.inference.export.config import ExportConfig
 from electra_tf.inference.export.litert import FLOAT32_FILE, INT8_FILE
 from electra_tf.inference.export.pretrained import PRETRAINED
 from electra_tf.inference.export.run import export, load_servable
 from electra_tf.inference.export.servable import trace_predict, write_description
 from electra_tf.text.text_inputs import EncoderInputs
+from electra_tf.util.errors import UserError
 from tests.conftest import VOCAB_SIZE
 
 
@@ -65,6 +67,17 @@ def test_answers(exported_litert, shape):
     int8 = answers(directory, INT8_FILE, inputs)
     np.testing.assert_allclose(int8, wanted, atol=0.02)
     assert np.any(int8 != wanted)
+
+
+@pytest.mark.parametrize("name", ["litert", "onnx"])
+def test_weights_above_the_limit_of_the_files_are_refused(
+    pretrained_dir, tmp_path, monkeypatch, name
+):
+    monkeypatch.setattr(servables, "_MAX_CONSTANT_BYTES", 1000)
+    config = ExportConfig(model_dir=pretrained_dir, export_dir=tmp_path / "e", format=name)
+    with pytest.raises(UserError, match=f"--format={name} cannot represent .* GB: use --form"):
+        export(config, [PRETRAINED], quiet)
+    assert list(config.export_dir.iterdir()) == []
 
 
 def test_embeddings(pretrained_dir, tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from electra_tf.training.monitoring import health
-from electra_tf.training.monitoring.diagnoses import RunFacts, entropy
+from electra_tf.training.monitoring.diagnoses import RunFacts, entropy, large_updates
 from electra_tf.training.monitoring.health import HealthWatch, diagnose, facts_of
 from electra_tf.util.files import read_lines
 
@@ -140,6 +140,20 @@ def test_updates_are_compared_with_the_weights():
     # The decay of the learning rate at the end is usual.
     first = log(0, **layers)[:4]
     assert diagnose([*first, *log(0, **small)[4:]], FACTS) == []
+
+
+def test_large_updates_are_found_without_copying_a_long_log():
+    class Records(list):
+        copied = 0
+
+        def __getitem__(self, key):
+            found = super().__getitem__(key)
+            self.copied += len(found) if isinstance(key, slice) else 0
+            return found
+
+    records = Records(log(0, **{"update_ratio/electra/layer_0": 2e-3}))
+    assert large_updates(records, FACTS) is None
+    assert records.copied <= len(records)
 
 
 def test_an_exploding_gradient_names_the_layers():
