@@ -67,8 +67,12 @@ class ElectraScorer(DiscriminatorScorer):
             num_candidates=num_candidates,
             temperature=config.temperature if temperature is None else temperature,
         )
-        self._predicts = num_candidates > 0
+        self._num_candidates = num_candidates
         self._unmasked_per_masked = model.unmasked_per_masked(config)
+
+    def num_computed(self, length: int) -> int:
+        """Returns the tokens of the text, of its masked copies and of those with candidates."""
+        return length + self._generator.num_computed(length) * (1 + self._num_candidates)
 
     def _score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
         """Returns the score of each text."""
@@ -76,7 +80,7 @@ class ElectraScorer(DiscriminatorScorer):
         clozes, logits = self._generator.cloze(texts), self._token_values(texts)
         for ids, cloze, values in zip(texts, clozes, logits, strict=True):
             predictions = {}
-            if self._predicts:
+            if self._num_candidates:
                 predictions[ELECTRA] = self._predict(ids, cloze)
                 predictions[GENERATOR] = cloze.candidates[:, 0]
             log_probs = text_log_probs(values, cloze.log_probs, self._unmasked_per_masked)

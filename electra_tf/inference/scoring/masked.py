@@ -59,6 +59,10 @@ class MaskedScorer(Scorer):
     def _linears(self) -> list[Linear]:
         return [*self._model.generator.linears, self._model.generator_predictions.dense]
 
+    def num_computed(self, length: int) -> int:
+        """Returns the tokens of all masked copies."""
+        return length * length
+
     def _score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
         """Returns the score of each text."""
         return [

@@ -3,7 +3,9 @@
 import json
 import math
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+import time
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import keras
 import numpy as np
@@ -30,13 +32,15 @@ from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training.distribution.bfloat16 import warn_of_emulated_bfloat16
 from electra_tf.training.distribution.cores import cores_of, limit_operation_threads
 from electra_tf.training.distribution.strategies import create_strategy
-from electra_tf.util.console import warn_once
+from electra_tf.util.console import SECONDS_BETWEEN_LOG_LINES, format_seconds, warn_once
 from electra_tf.util.errors import UserError
 from electra_tf.util.extras import import_extra
 from electra_tf.util.files import read_given_lines, write_atomically
 from electra_tf.util.output_checks import check_not_input, check_output_file
 
 _TOKENIZED_AT_ONCE = 1000
+# Tokens that are computed before more texts are laid out, which limits memory.
+_COMPUTED_AT_ONCE = 1 << 23
 HEADER = ("line", "pll", "tokens", "pll_per_token", "text")
 # Before the last column, with predictions: how many tokens are predicted right.
 CORRECT = "correct"
@@ -66,7 +70,7 @@ def run(config: ScoringConfig, print_fn: Callable[[str], None] = print) -> None:
     list_rows = _encode_lists("--nbest_file", lists, encoder)
     print_fn(f"Scoring with {type(scorer).__name__} of {checkpoint}, step {step}.")
     if config.text_file:
-        scores = _score(scorer, text_rows, checkpoint)
+        scores = _score(scorer, text_rows, checkpoint, print_fn)
         correct = _count_correct(text_rows, scores)
         _write_texts(config, texts, scores, correct)
         _print_perplexity(scores, print_fn)
@@ -74,12 +78,12 @@ def run(config: ScoringConfig, print_fn: Callable[[str], None] = print) -> None:
     else:
         weight = config.nbest_weight
         if tuning:
-            plls = _by_list(tuning, _score(scorer, tuning_rows, checkpoint))
+            plls = _by_list(tuning, _score(scorer, tuning_rows, checkpoint, print_fn))
             weight = tune_weight(tuning, plls, config.nbest_metric)
             print_fn(
                 f"Weight {weight:g} has the lowest {config.nbest_metric} on --tune_nbest_file."
             )
-        plls = _by_list(lists, _score(scorer, list_rows, checkpoint))
+        plls = _by_list(lists, _score(scorer, list_rows, checkpoint, print_fn))
         _write_lists(config, lists, plls, weight)
         _print_error_rates(config, lists, plls, weight, print_fn)
     if encoder.num_truncated:
@@ -158,25 +162,24 @@ class _TextEncoder:
         self._truncate = truncate
         self.num_truncated = 0
 
-    def encode(self, flag: str, texts: Sequence[str], names: Sequence[str]) -> list[list[int]]:
+    def encode(self, flag: str, texts: Sequence[str], names: Sequence[str]) -> list[array]:
         """Returns the ids of texts of the file of a flag; `names` are for its errors.
 
         Raises:
             UserError: a text is too long.
         """
         vocabulary, room = self._tokenizer.vocabulary, self._max_seq_length - NUM_SPECIAL[1]
-        rows = []
+        rows: list[array] = []
         for start in range(0, len(texts), _TOKENIZED_AT_ONCE):
             part = tf.constant(list(texts[start : start + _TOKENIZED_AT_ONCE]))
-            rows.extend(self._tokenizer.tokenize(part).to_list())
-        for i, (row, name) in enumerate(zip(rows, names, strict=True)):
-            if len(row) > room and not self._truncate:
-                raise UserError(
-                    f"{flag}: {name} has {len(row)} tokens, but the model takes at most "
-                    f"{room}: split it, or pass --truncate_texts"
-                )
-            self.num_truncated += len(row) > room
-            rows[i] = frame(vocabulary, row[:room]).input_ids.tolist()
+            for row in self._tokenizer.tokenize(part).to_list():
+                if len(row) > room and not self._truncate:
+                    raise UserError(
+                        f"{flag}: {names[len(rows)]} has {len(row)} tokens, but the model "
+                        f"takes at most {room}: split it, or pass --truncate_texts"
+                    )
+                self.num_truncated += len(row) > room
+                rows.append(frame(vocabulary, row[:room]).input_ids)
         num_words = sum(vocabulary.count_words(row) for row in rows)
         num_unknown = sum(row.count(vocabulary.unk_id) for row in rows)
         warn_of_unknown_words(flag, num_unknown, num_words, vocabulary.path)
@@ -192,9 +195,7 @@ def _read_texts(path: pathlib.Path) -> list[tuple[int, str]]:
     return texts
 
 
-def _encode_lists(
-    flag: str, lists: Sequence[NBestList], encoder: _TextEncoder
-) -> list[list[int]]:
+def _encode_lists(flag: str, lists: Sequence[NBestList], encoder: _TextEncoder) -> list[array]:
     """Returns the ids of all hypotheses."""
     texts = [h.text for nbest in lists for h in nbest.hypotheses]
     names = [f"a hypothesis in line {n.line}" for n in lists for _ in n.hypotheses]
@@ -212,15 +213,51 @@ def _count_empty(rows: Sequence[Sequence[int]]) -> int:
     return sum(len(row) <= NUM_SPECIAL[1] for row in rows)
 
 
-def _score(scorer: Scorer, rows: Sequence[Sequence[int]], checkpoint: str) -> list[TextScore]:
-    """Returns the score of each row; raises UserError if one is not finite."""
-    scores = scorer.score(rows)
-    if not all(math.isfinite(score.total) for score in scores):
-        raise UserError(
-            f"The probabilities of {checkpoint} are not finite (NaN or infinity): score with "
-            "another checkpoint"
-        )
+def _score(
+    scorer: Scorer,
+    rows: Sequence[Sequence[int]],
+    checkpoint: str,
+    print_fn: Callable[[str], None],
+) -> list[TextScore]:
+    """Returns the score of each row, and prints progress if that takes long.
+
+    Raises:
+        UserError: a score is not finite.
+    """
+    scores: list[TextScore] = []
+    start = last_line = time.monotonic()
+    total = sum(scorer.num_computed(len(ids)) for ids in rows)
+    done = 0
+    for part, num_computed in _parts(scorer, rows):
+        found = scorer.score(part)
+        if not all(math.isfinite(score.total) for score in found):
+            raise UserError(
+                f"The probabilities of {checkpoint} are not finite (NaN or infinity): score "
+                "with another checkpoint"
+            )
+        scores += found
+        done += num_computed
+        now = time.monotonic()
+        if done < total and now - last_line >= SECONDS_BETWEEN_LOG_LINES:
+            last_line = now
+            left = format_seconds((now - start) * (total - done) / done)
+            print_fn(f"Scored {len(scores):,} of {len(rows):,} texts, {left} left")
     return scores
+
+
+def _parts(
+    scorer: Scorer, rows: Sequence[Sequence[int]]
+) -> Iterator[tuple[list[Sequence[int]], int]]:
+    """Yields consecutive rows, and how many tokens are computed for them."""
+    part, num_computed = [], 0
+    for ids in rows:
+        part.append(ids)
+        num_computed += scorer.num_computed(len(ids))
+        if num_computed >= _COMPUTED_AT_ONCE:
+            yield part, num_computed
+            part, num_computed = [], 0
+    if part:
+        yield part, num_computed
 
 
 def _by_list(lists: Sequence[NBestList], scores: Sequence[TextScore]) -> list[list[float]]:

@@ -153,6 +153,10 @@ class Scorer(abc.ABC):
                 f"vocabulary has {shape.vocab_size} tokens"
             )
 
+    def num_computed(self, length: int) -> int:
+        """Returns how many tokens are computed to score a text of `length` tokens."""
+        return length
+
     @abc.abstractmethod
     def _score(self, texts: Sequence[Sequence[int]]) -> list[TextScore]:
         """Returns the score of each text, which the model can read."""

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -13,7 +14,7 @@ from electra_tf.inference.scoring import run as scoring_run
 from electra_tf.inference.scoring.config import ScoringConfig
 from electra_tf.inference.scoring.masked import MaskedScorer
 from electra_tf.inference.scoring.run import _print_perplexity, _read_texts, run
-from electra_tf.inference.scoring.scorer import TextScore
+from electra_tf.inference.scoring.scorer import Scorer, TextScore
 from electra_tf.util.errors import UserError
 from tests import pretraining_runs
 from tests.conftest import tiny_settings
@@ -95,6 +96,38 @@ def test_counts_the_tokens_that_are_predicted(make_scoring, method):
     (line,) = [line for line in said if line.startswith("Tokens predicted from all others: ")]
     assert f"{method} {correct / 7:.2%}" in line
     assert (", generator " in line) == (method == "electra")
+
+
+@pytest.mark.parametrize("method", ["mlm", "electra"])
+def test_many_texts_are_scored_in_parts_with_progress(make_scoring, monkeypatch, method):
+    texts = "".join(f"w{i} w{i + 1} w{i + 2}\n" for i in range(1, 8))
+    config = make_scoring(text_file=texts, method=method)
+    run(config, quiet)
+    whole = config.output_file.read_text()
+    sizes, said = [], []
+    score = Scorer.score
+
+    def counting(scorer: Scorer, rows: list) -> list[TextScore]:
+        sizes.append(len(rows))
+        return score(scorer, rows)
+
+    monkeypatch.setattr(Scorer, "score", counting)
+    monkeypatch.setattr(scoring_run, "_COMPUTED_AT_ONCE", 60)
+    monkeypatch.setattr(scoring_run, "SECONDS_BETWEEN_LOG_LINES", 0)
+    run(dataclasses.replace(config, overwrite=True), said.append)
+    # 25 or 30 tokens each
+    assert sizes == ([3, 3, 1] if method == "mlm" else [2, 2, 2, 1])
+    progress = [
+        line for line in said if re.fullmatch(r"Scored \d of 7 texts, \d+ s left", line)
+    ]
+    assert len(progress) == len(sizes) - 1
+    rows, wanted = (
+        [line.split("\t") for line in content.splitlines()[1:]]
+        for content in (config.output_file.read_text(), whole)
+    )
+    for row, expected in zip(rows, wanted, strict=True):
+        assert (row[0], row[-1]) == (expected[0], expected[-1])
+        assert float(row[1]) == pytest.approx(float(expected[1]), abs=1e-4)
 
 
 @pytest.mark.parametrize(
