@@ -25,9 +25,10 @@ from electra_tf.util.text_checks import valid_text
 _BYTES_PER_CHARACTER = 12
 _BYTES_AROUND = 1000
 _MIN_TEXTS_PER_REQUEST = 2
-# All resources are served by this application, and other sites may not frame it.
+# All resources are served by this application, except the empty icon, and other sites may not
+# frame it.
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'self'; img-src data:; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }

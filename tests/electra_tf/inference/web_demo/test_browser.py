@@ -102,6 +102,22 @@ def test_every_token_is_shaded_and_has_alternatives(url, tmp_path):
     assert "<b>b</b>" not in page
 
 
+def test_the_browser_requests_only_files_that_exist(tmp_path):
+    config = DemoConfig(tasks={"pick": pathlib.Path("pick")})
+    app = _create_app(config, None, {"pick": PickSecond()})
+    answers = {}
+
+    @app.after_request
+    def note(response: Response) -> Response:
+        answers[flask.request.path] = response.status_code
+        return response
+
+    with serving(app) as address:
+        browse(address, tmp_path, "--dump-dom")
+    assert set(answers.values()) == {200}
+    assert "/static/page.css" in answers
+
+
 class PickSecond:
     """A task that chooses the second of the lines, and reads no more of the text."""
 
