@@ -54,12 +54,15 @@ def write_report(sections: Sequence[Section], folder: pathlib.Path) -> list[path
     title = html.escape(sections[0].title)
     style = (
         "body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
-        "table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:.3em .6em}"
+        "table{border-collapse:collapse;display:block;overflow-x:auto}"
+        "td,th{border:1px solid #ccc;padding:.3em .6em}"
         "td.number{text-align:right}img{max-width:100%}"
     )
     write_atomically(
         str(paths[1]),
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title>"
         f"<style>{style}</style>\n" + "\n".join(page) + "\n</html>\n",
     )
     return paths

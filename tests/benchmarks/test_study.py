@@ -228,6 +228,7 @@ def test_the_report_of_what_there_is(tmp_path):
         planned = dict.fromkeys(STAGES, 3)
         sections = report.create_sections(gate, planned, runs, scores, TINY, drawn)
         markdown, page = (p.read_text() for p in pages.write_report(sections, tmp_path))
+        assert '<meta name="viewport" content="width=device-width' in page
         assert markdown.count("![") == page.count("<img") == len(expected)
         assert [path.stem for path in sorted(tmp_path.glob("*.png"))] == sorted(expected)
         if runs:
