@@ -1,5 +1,6 @@
 """Figures of a report, made by Plotly: curves of logged metrics, and confusion matrices."""
 
+import html
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -101,7 +102,8 @@ def curves(metric: str, lines: Sequence[Line]) -> dict[str, Any]:
     """Returns a figure of a metric over the steps.
 
     Training is a smoothed line over the logged values, which stay visible behind it; the page
-    smooths them. Evaluations are dots on a dashed line.
+    smooths them. Evaluations are dots on a dashed line. Lines have gaps where the log has null
+    (NaN or infinity).
     """
     go = import_extra("plotly.graph_objects", EXTRA, "The report")
     figure = go.Figure(layout={"template": "none"})
@@ -113,7 +115,8 @@ def curves(metric: str, lines: Sequence[Line]) -> dict[str, Any]:
             if not points:
                 continue
             steps, values = zip(*points, strict=True)
-            common = {"x": steps, "y": values, "name": line.name, "showlegend": False}
+            name = _plotly_text(line.name)
+            common = {"x": steps, "y": values, "name": name, "showlegend": False}
             if kind == "eval":
                 style = {"color": line.color, "dash": "dot", "width": 1.5}
                 figure.add_scatter(
@@ -133,10 +136,12 @@ def curves(metric: str, lines: Sequence[Line]) -> dict[str, Any]:
                 hoverinfo="skip",
                 meta={"line": number, "kind": "logged"},
             )
+            alone = _are_alone(values)
             figure.add_scatter(
                 **common,
-                mode="lines+markers" if len(points) == 1 else "lines",
+                mode="lines+markers" if any(alone) else "lines",
                 line={"color": line.color, "width": 2},
+                marker={"size": [6 if each else 0 for each in alone] if any(alone) else 6},
                 meta={"line": number, "kind": "smoothed"},
                 hovertemplate="%{y:.5g}",
             )
@@ -156,7 +161,7 @@ def confusion_matrix(confusion: Confusion) -> dict[str, Any]:
     shares = [[n / max(1, sum(row)) for n in row] for row in confusion.counts]
     size = len(confusion.labels)
     numbers = {"texttemplate": "%{text}"} if size <= _MAX_LABELS_WITH_COUNTS else {}
-    names = [str(label) for label in confusion.labels]
+    names = [_plotly_text(label) for label in confusion.labels]
     heatmap = go.Heatmap(
         z=shares,
         x=list(range(size)),
@@ -171,7 +176,10 @@ def confusion_matrix(confusion: Confusion) -> dict[str, Any]:
         "(%{z:.0%})<extra></extra>",
         **numbers,
     )
-    shown = [name if len(name) <= 16 else f"{name[:15]}…" for name in names]
+    shown = [
+        _plotly_text(name if len(name) <= 16 else f"{name[:15]}…")
+        for name in map(str, confusion.labels)
+    ]
     ticks = {"tickmode": "array", "tickvals": list(range(size)), "ticktext": shown}
     figure = go.Figure(heatmap, layout={"template": "none"})
     figure.update_layout(
@@ -189,13 +197,30 @@ def confusion_matrix(confusion: Confusion) -> dict[str, Any]:
     return figure.to_plotly_json()
 
 
+def _plotly_text(text: Any) -> str:
+    """Returns text for Plotly, which otherwise takes <b> and &amp; for markup."""
+    return html.escape(str(text), quote=False)
+
+
 def _points(
     records: Sequence[Mapping[str, Any]], kind: str, metric: str
-) -> list[tuple[int, float]]:
+) -> list[tuple[int, float | None]]:
+    """Returns step and value of the records with a metric; none if all are null."""
     points = [
         (record["step"], record[metric])
         for record in records
-        if record["kind"] == kind and isinstance(record.get(metric), int | float)
+        if record["kind"] == kind and metric in record
     ]
+    if all(value is None for _, value in points):
+        return []
     every = -(-len(points) // MAX_POINTS) or 1
     return points[:-1:every] + points[-1:]
+
+
+def _are_alone(values: Sequence[float | None]) -> list[bool]:
+    """Returns for each value whether no line leads to it, since both neighbors are missing."""
+    padded = [None, *values, None]
+    return [
+        value is not None and before is None and after is None
+        for before, value, after in zip(padded, values, padded[2:], strict=False)
+    ]

@@ -11,7 +11,13 @@ import sys
 import numpy as np
 import pytest
 
-from electra_tf.report.figures import MAX_LABELS, curves, lines_of, logged_metrics
+from electra_tf.report.figures import (
+    MAX_LABELS,
+    confusion_matrix,
+    curves,
+    lines_of,
+    logged_metrics,
+)
 from electra_tf.report.layers import layer_figures
 from electra_tf.report.page import report_page, write_report
 from electra_tf.report.reference import find_references
@@ -34,6 +40,31 @@ def write_run(folder: pathlib.Path, data: dict | None = None, **settings) -> pat
     (folder / "config.json").write_text(json.dumps(description))
     write_run_info(str(folder), ["/device:CPU:0"], data or {"unigram_accuracy": 0.07})
     return folder
+
+
+def open_page(path: pathlib.Path, folder: pathlib.Path, *flags: str) -> str:
+    """Returns the page after its scripts, which must not fail."""
+    result = subprocess.run(
+        [
+            CHROMIUM,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--enable-logging=stderr",
+            f"--user-data-dir={folder / 'profile'}",
+            *flags,
+            "--virtual-time-budget=20000",
+            "--dump-dom",
+            path.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    assert [line for line in result.stderr.splitlines() if "CONSOLE" in line] == []
+    return result.stdout
 
 
 @pytest.fixture
@@ -157,34 +188,19 @@ def test_a_run_is_shown_beside_the_reference_of_its_settings(tmp_path, runs):
 def test_a_browser_draws_all_figures_without_an_error(runs, tmp_path, size, scheme):
     path = tmp_path / "report.html"
     write_report(path, runs)
-    result = subprocess.run(
-        [
-            CHROMIUM,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--enable-logging=stderr",
-            f"--user-data-dir={tmp_path / 'profile'}",
-            f"--window-size={size}",
-            f"--blink-settings=preferredColorScheme={int(scheme == 'light')}",
-            "--virtual-time-budget=20000",
-            "--dump-dom",
-            path.as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=300,
+    content = open_page(
+        path,
+        tmp_path,
+        f"--window-size={size}",
+        f"--blink-settings=preferredColorScheme={int(scheme == 'light')}",
     )
-    assert result.returncode == 0, result.stderr
-    assert [line for line in result.stderr.splitlines() if "CONSOLE" in line] == []
-    count = int(re.search(r'<body data-drawn="(\d+)"', result.stdout)[1])
-    assert count == result.stdout.count('data-figure="')
-    drawn = re.findall(r'<div class="[^"]*svg-container', result.stdout)
+    count = int(re.search(r'<body data-drawn="(\d+)"', content)[1])
+    assert count == content.count('data-figure="')
+    drawn = re.findall(r'<div class="[^"]*svg-container', content)
     assert count == len(drawn)
     assert count > 15
-    assert "<output>99</output>" in result.stdout
-    (replaced, original) = re.findall(r"<span([^>]*)>[^<]+</span>", result.stdout)
+    assert "<output>99</output>" in content
+    (replaced, original) = re.findall(r"<span([^>]*)>[^<]+</span>", content)
     assert 'class="replaced"' in replaced
     assert 'title="replaced: 12 %"' in original
 
@@ -224,6 +240,42 @@ def test_runs_that_are_fine_and_the_same_say_so():
     alone = report_page([made_run("a", record)])
     assert "Different settings" not in alone
     assert len(report_page([made_run("a")])) < len(alone)  # without values, no controls
+
+
+def test_names_are_no_markup_for_plotly():
+    confusion = Confusion("task/dev", ["<b>a</b>", "&lt;"], [[3, 1], [2, 4]])
+    figure = confusion_matrix(confusion)
+    names = ["&lt;b&gt;a&lt;/b&gt;", "&amp;lt;"]
+    assert list(figure["layout"]["xaxis"]["ticktext"]) == names
+    assert figure["data"][0]["customdata"][0][1] == names
+    figure = curves("loss", lines_of([made_run("<b>a</b>", {"step": 1, "loss": 1.0})]))
+    assert {trace["name"] for trace in figure["data"]} == {names[0]}
+
+
+def test_lines_have_gaps_where_values_are_not_finite():
+    losses = [3.0, 2.0, None, 1.0, None, 4.0]
+    records = [{"step": step, "loss": loss} for step, loss in enumerate(losses)]
+    lines = lines_of([made_run("a", *records, {"step": 6, "other": None})])
+    logged, smoothed = curves("loss", lines)["data"]
+    assert list(logged["x"]) == list(range(6))
+    assert list(logged["y"]) == list(smoothed["y"]) == losses
+    # No line leads to the last two values.
+    assert list(smoothed["marker"]["size"]) == [0, 0, 0, 6, 0, 6]
+    assert curves("other", lines)["data"] == []
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
+def test_a_browser_smooths_around_gaps(tmp_path):
+    losses = [4.0] * 40 + [None] + [4.0] * 40
+    path = tmp_path / "report.html"
+    write_report(path, [made_run("a", *({"step": i, "loss": v} for i, v in enumerate(losses)))])
+    drawn = 'JSON.stringify(document.querySelector(".figure").data[1].y)'
+    page = path.read_text().replace(
+        "document.body.dataset.drawn = plots.length;", f"document.body.title = {drawn};"
+    )
+    path.write_text(page)
+    shown = json.loads(re.search(r'<body title="([^"]*)"', open_page(path, tmp_path))[1])
+    assert shown == [value and pytest.approx(value) for value in losses]
 
 
 @pytest.mark.parametrize("count", [10, 11, 40])
