@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 import keras
@@ -37,6 +38,8 @@ from electra_tf.util.errors import UserError
 # A run needs the encoder; pre-training also uses the rest of the model.
 FAMILIES = (PRETRAINING, ENCODER_ONLY)
 _EMBEDDINGS = "embeddings"
+# The part of a model that a variable belongs to, such as generator/encoder.
+_PART = re.compile(r"[^/]+(/(embeddings|encoder)\b)?")
 
 
 def initialize_from_checkpoint(
@@ -169,15 +172,27 @@ def load_variables(
     print_fn(f"Loaded from {checkpoint.path or path}, variables:")
     for line in (*report.lines(), *(f"no counterpart: {note}" for note in checkpoint.notes)):
         print_fn(f"  {line}")
+    if report.missing:
+        parts = dict.fromkeys(_PART.match(name)[0] for name in report.missing)
+        print_fn(f"  start from random weights: {', '.join(parts)}")
     return report
 
 
 def _check_generator_head(
-    checkpoint: ModelCheckpoint, mapping: Sequence[NamedVariable], path: str, flag: str
+    checkpoint: ModelCheckpoint,
+    mapping: Sequence[NamedVariable],
+    path: str,
+    flag: str | None = None,
 ) -> None:
     """Raises UserError if the head of a generator does not fit the full-size encoder.
 
     Without an encoder of its own, the model's generator has no size that could be changed.
+
+    Args:
+        checkpoint: checkpoint that has been read from `path`.
+        mapping: variables of the model.
+        path: where it was read from.
+        flag: flag that names it; None if it is in the folder of the run.
     """
     shapes = {name: entry.part_shape for entry in mapping for name in entry.names}
     arrays = checkpoint.weights
@@ -188,12 +203,14 @@ def _check_generator_head(
         and checkpoint.has_generator_encoder
         and not any(name.startswith(GENERATOR_SCOPE) for name in shapes)
     ):
+        source = f"{flag}: " if flag else ""
         raise UserError(
-            f"{flag}: the generator of {path} has an encoder of another size, but with "
+            f"{source}the generator of {path} has an encoder of another size, but with "
             "--objective=mlm or --embedding_sharing=all, the generator's encoder is the "
             "full-size one, which its output layer does not fit. Start from the discriminator "
             "alone: convert the checkpoint with convert_checkpoint.py --to_format huggingface, "
-            f"and pass the folder discriminator of its output as {flag}"
+            "and pass the folder discriminator of its output as "
+            + (flag or f"{INIT_FLAG}, with another --model_name")
         )
 
 
@@ -260,6 +277,7 @@ def load_authors_weights(
     """
     checkpoint = make_format("tf1").read(folder)
     mapping = named_variables(model)
+    _check_generator_head(checkpoint, mapping, checkpoint.path)
     report = assign_arrays(checkpoint.weights, mapping, checkpoint.path, names_in(mapping))
     return checkpoint, report
 

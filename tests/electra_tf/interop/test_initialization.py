@@ -86,6 +86,34 @@ def test_pretraining_goes_on_from_a_discriminator_alone(published, tiny_data, tm
     )
 
 
+@pytest.mark.parametrize(
+    ("sharing", "random"),
+    [
+        (
+            "embeddings",
+            "generator/encoder, generator_predictions",
+        ),
+        ("none", "generator/embeddings, generator/encoder, generator_predictions"),
+        ("gdes", "generator/encoder, generator_predictions"),
+    ],
+)
+def test_what_starts_from_random_weights_is_said(
+    published, tiny_data, tmp_path, sharing, random
+):
+    config = config_from(published, tiny_data, tmp_path, embedding_sharing=sharing)
+    model = build_model(config, SpecialTokenIds(2, 3, 4))
+    lines: list[str] = []
+    initialize_from_checkpoint(
+        published,
+        named_variables(model),
+        encoder_variables(model.electra),
+        encoder=model.electra.config,
+        flag="--init_checkpoint",
+        print_fn=lines.append,
+    )
+    assert lines[-1] == f"  start from random weights: {random}"
+
+
 def test_a_run_that_has_begun_wins_over_its_start(published, tiny_data, tmp_path):
     config = config_from(published, tiny_data, tmp_path, num_train_steps=1)
     pretraining_runs.train(config)
@@ -384,6 +412,10 @@ def test_pretraining_goes_on_from_the_authors_files_in_its_folder(
     for use in (pretraining_runs.train, pretraining_runs.evaluate):
         with pytest.raises(UserError, match="--generator_hidden_size"):
             use(wide)
+    masked_lm = pretraining_config(**settings, objective="mlm")
+    message = r"the generator of .*model\.ckpt-7 has .* as --init_checkpoint, with another"
+    with pytest.raises(UserError, match=message):
+        pretraining_runs.train(masked_lm)
     done = pretraining_config(**{**settings, "num_train_steps": 7})
     with pytest.raises(UserError, match=r"at step 7, so --num_train_steps=7 leaves nothing"):
         pretraining_runs.train(done)
