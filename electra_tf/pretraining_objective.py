@@ -81,7 +81,13 @@ class Objective:
                 f"--objective={config.objective} has no discriminator"
             )
         cls.warn_of_untrained(config, "its metrics (disc_*)")
+        masking_class(config).warn_of_untrained(parse_masking_hparams(config))
         if cls.has_generator and not generator.is_constant:
+            if not cls.trains_generator(config):
+                warn_once(
+                    "--gen_weight=0 does not train the generator to predict tokens, so its "
+                    "replacements do not become harder to detect"
+                )
             if config.embedding_sharing == choices.SHARE_ALL:
                 _warn_of_unused_sizes(
                     config, "--embedding_sharing=all has one encoder for both"
@@ -104,6 +110,11 @@ class Objective:
                 f"--disc_weight=0 does not train the discriminator, so {outputs} are "
                 "meaningless"
             )
+
+    @classmethod
+    def trains_generator(cls, config: PretrainingConfig) -> bool:
+        """Whether a loss trains the tokens that the generator predicts."""
+        return config.gen_weight > 0
 
     @classmethod
     def unmasked_per_masked(cls, config: PretrainingConfig) -> float | None:

@@ -128,6 +128,8 @@ class PretrainingConfig(PretrainingFields):
     def warn_of_unused(self) -> None:
         """Warns of settings without effect on training or evaluation."""
         if self.do_train:
+            if not self.learning_rate and not self.generator_learning_rate:
+                warn_once("--learning_rate=0 changes no weights")
             default = default_results(self.model_dir)
             for name in _RESULTS:
                 if (path := getattr(self, name)) != default.get(name):

@@ -101,6 +101,15 @@ class MaskingStrategy(abc.ABC):
         return {}
 
     @classmethod
+    def warn_of_untrained(cls, hparams: object) -> None:
+        """Warns if the strategy learns, but no loss trains it.
+
+        Args:
+            hparams: instance of `Hparams`.
+        """
+        del hparams
+
+    @classmethod
     def head_sizes(cls, encoder: EncoderConfig) -> tuple[int, int] | None:
         """Returns the input and hidden width of the head that scores tokens, to count FLOPs.
 

@@ -20,6 +20,7 @@ from electra_tf.model.batch_types import LossTerm, MaskedLMOutput, PretrainInput
 from electra_tf.model.encoder import Encoder
 from electra_tf.model.layer_functions import bias_activation
 from electra_tf.model.layers import Linear
+from electra_tf.util.console import warn_once
 
 HIDDEN_UNITS = 128
 # The token and its neighbors.
@@ -88,6 +89,15 @@ class LearnedMasking(MaskingStrategy):
     Hparams = LearnedMaskingHparams
     is_uniform = False
     learns = True
+
+    @classmethod
+    def warn_of_untrained(cls, hparams: LearnedMaskingHparams) -> None:
+        """Warns if no loss trains the head."""
+        if not hparams.head_weight:
+            warn_once(
+                "head_weight=0 of --masking_hparams does not train the head of "
+                "--masking=learned, so its initial weights choose the masked tokens"
+            )
 
     def create_layers(self, encoder: Encoder) -> dict[str, keras.layers.Layer]:
         """Creates the head; it reads the token embeddings of `encoder`, without gradient."""

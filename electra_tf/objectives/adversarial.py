@@ -127,6 +127,12 @@ class Adversarial(PretrainingModel):
         return {**weights, "gen": count} if self.hparams.masked_lm_weight else weights
 
     @classmethod
+    def trains_generator(cls, config: PretrainingConfig) -> bool:
+        """Whether the policy gradient or the likelihood has a weight."""
+        weight = cls.parse_hparams(config).masked_lm_weight
+        return super().trains_generator(config) or weight > 0
+
+    @classmethod
     def loss_weights(cls, config: PretrainingConfig) -> dict[str, float]:
         """Returns the weights of all losses that train an encoder."""
         weight = cls.parse_hparams(config).masked_lm_weight

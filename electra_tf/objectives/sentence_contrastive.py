@@ -14,6 +14,7 @@ from electra_tf.model.layers import Linear
 from electra_tf.model.randomness import Randomness
 from electra_tf.pretraining_model import PretrainingModel
 from electra_tf.util.console import warn_once
+from electra_tf.util.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +96,21 @@ class SentenceContrastive(PretrainingModel):
             warn_once(
                 "sentence_weight=0 of --objective_hparams does not train the head on [CLS], so "
                 "sentence_accuracy is meaningless"
+            )
+        if not cls.parse_hparams(config).unchanged_share:
+            warn_once(
+                "unchanged_share=0 of --objective_hparams leaves hardly any input unmodified, "
+                "so the head on [CLS] learns to call all of them corrupted"
+            )
+
+    @classmethod
+    def check_loss_weights(cls, config: PretrainingConfig) -> None:
+        """Also raises UserError if no input is corrupted: there is nothing to detect."""
+        super().check_loss_weights(config)
+        if cls.parse_hparams(config).unchanged_share == 1:
+            raise UserError(
+                "unchanged_share=1 of --objective_hparams leaves no corrupted inputs to learn "
+                "from: pass less than 1"
             )
 
     @classmethod

@@ -85,6 +85,7 @@ def describe_run(
         _warn_of_long_warmup(config, stages)
         _warn_of_few_predictions(config)
         _warn_of_one_segment(encoder)
+        _warn_of_zero_weights(config, encoder)
     print_fn(f"Output:  {config.model_dir}")
 
 
@@ -182,6 +183,15 @@ def _warn_of_one_segment(encoder: EncoderConfig) -> None:
             f"type_vocab_size={encoder.type_vocab_size} in --model_hparam_overrides: records "
             f"have {NUM_SEGMENTS} segments, and tokens of the second one get no segment "
             "embedding"
+        )
+
+
+def _warn_of_zero_weights(config: PretrainingConfig, encoder: EncoderConfig) -> None:
+    """Warns of weights that all start at 0, where few have a gradient."""
+    if not encoder.initializer_range and not config.init_checkpoint:
+        warn_once(
+            "initializer_range=0 in --model_hparam_overrides: all weights start at 0, where "
+            "only biases have gradients, so no more than token frequencies is learned"
         )
 
 

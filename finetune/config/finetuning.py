@@ -150,6 +150,13 @@ class FinetuningConfig(FinetuningFields):
                 f"--shard_by={self.shard_by} has no effect in fine-tuning: all workers read "
                 "the files of the tasks"
             )
+        if self.do_train and not self.learning_rate:
+            warn_once("--learning_rate=0 changes no weights")
+        if self.answerable_classifier and not self.answerable_weight:
+            warn_once(
+                "--answerable_weight=0 does not train the answerability classifier, which "
+                "decides which questions have no answer: pass --answerable_classifier=false"
+            )
         if not self.do_train:
             self.warn_of_unused_trackers()
             if self.overwrite:

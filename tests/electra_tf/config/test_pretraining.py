@@ -21,6 +21,7 @@ from electra_tf.config.pretraining import (
     generator_config,
 )
 from electra_tf.flops.report import count_pretraining
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 
 
@@ -120,6 +121,20 @@ def test_settings_without_effect_are_warned_of(capsys):
     assert "--results_pkl=m.pkl has no effect without --do_eval" in warned
     assert "unsup_results" not in warned
     assert "--shard_by=file has no effect without --strategy=multi_worker" in warned
+
+
+@pytest.mark.parametrize(
+    ("given", "warns"),
+    [
+        ({"learning_rate": 0.0}, True),
+        ({"learning_rate": 0.0, "generator_learning_rate": 1e-3}, False),
+        ({"learning_rate": 0.0, "do_train": False, "do_eval": True}, False),
+    ],
+)
+def test_a_learning_rate_of_0_is_warned_of(given, warns, capsys):
+    warn_once.cache_clear()
+    create(**given).warn_of_unused()
+    assert ("--learning_rate=0 changes no weights" in capsys.readouterr().err) == warns
 
 
 def test_small_has_the_authors_values():

@@ -12,6 +12,7 @@ from electra_tf.model.randomness import Randomness
 from electra_tf.model_builder import build_model, model_class
 from electra_tf.objectives.adversarial import AdversarialHparams
 from electra_tf.objectives.replace_mlm import ReplaceMLMHparams
+from electra_tf.util.console import warn_once
 from electra_tf.util.errors import UserError
 from tests.electra_tf.objectives.numpy_losses import FACTS, options
 from tests.electra_tf.test_pretraining_model import SPECIAL, features
@@ -117,3 +118,40 @@ def test_the_full_size_part_predicts_what_its_loss_needs(
     assert (full_size.vocabulary_positions, full_size.binary_positions) == (vocabulary, binary)
     assert full_size.encoder.hidden_size == 16
     assert full_size.samples == (0 if objective == "mlm" else 3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "warned"),
+    [
+        ({"gen_weight": 0.0}, "--gen_weight=0 does not train the generator"),
+        ({"objective": "adversarial", "gen_weight": 0.0}, "--gen_weight=0 does not train"),
+        (
+            {
+                "objective": "adversarial",
+                "gen_weight": 0.0,
+                "objective_hparams": {"masked_lm_weight": 1.0},
+            },
+            "",
+        ),
+        (
+            {"masking": "learned", "masking_hparams": {"head_weight": 0.0}},
+            "head_weight=0 of --masking_hparams does not train the head",
+        ),
+        ({"masking": "learned"}, ""),
+        (
+            {
+                "objective": "sentence_contrastive",
+                "objective_hparams": {"unchanged_share": 0.0},
+            },
+            "unchanged_share=0 of --objective_hparams leaves hardly any input unmodified",
+        ),
+    ],
+)
+def test_parts_that_nothing_trains_are_warned_of(make_config, settings, warned, capsys):
+    warn_once.cache_clear()
+    config = make_config(**settings)
+    model_class(config).check_loss_weights(config)
+    model_class(config).warn_of_unused(config)
+    error = capsys.readouterr().err
+    assert warned in error
+    assert bool(error) == bool(warned)

@@ -660,6 +660,13 @@ def test_bad_input_is_refused_before_anything_is_written(make_config, tiny_data,
         ),
         ({**TWO_STAGE, "gen_weight": 1.0}, "The second stage .* with --disc_weight=0"),
         ({**TWO_STAGE, "disc_weight": 1.0}, "The first stage .* with --gen_weight=0"),
+        (
+            {
+                "objective": "sentence_contrastive",
+                "objective_hparams": {"unchanged_share": 1.0},
+            },
+            "unchanged_share=1 .* leaves no corrupted inputs",
+        ),
         ({**TWO_STAGE, "uniform_generator": True}, "needs --generator_type=masked_lm"),
     ],
 )

@@ -11,6 +11,7 @@ from electra_tf.pretraining.run_description import (
     _warn_of_few_predictions,
     _warn_of_long_warmup,
     _warn_of_one_segment,
+    _warn_of_zero_weights,
     describe_held_out,
     describe_moved_position,
 )
@@ -66,6 +67,17 @@ def test_a_model_without_a_second_segment(size, warns, capsys):
     warn_once.cache_clear()
     _warn_of_one_segment(EncoderConfig(type_vocab_size=size))
     assert ("get no segment embedding" in capsys.readouterr().err) == warns
+
+
+@pytest.mark.parametrize(
+    ("deviation", "start", "warns"),
+    [(0.0, None, True), (0.0, "published", False), (0.02, None, False)],
+)
+def test_weights_that_all_start_at_0(make_config, deviation, start, warns, capsys):
+    warn_once.cache_clear()
+    encoder = EncoderConfig(initializer_range=deviation)
+    _warn_of_zero_weights(make_config(init_checkpoint=start), encoder)
+    assert ("initializer_range=0 in --model" in capsys.readouterr().err) == warns
 
 
 @pytest.mark.parametrize(

@@ -343,6 +343,10 @@ def test_hyperparameters_without_effect_are_warned_of(tmp_path, capsys):
     assert "--predict_output=new.tsv has no effect without --do_predict" in warned
     assert "--beam_size=5 has no effect with --joint_prediction=false" in warned
     assert "--answerable_weight" not in warned
+    create(tmp_path, answerable_weight=0.0, learning_rate=0.0)
+    warned = capsys.readouterr().err
+    assert "--answerable_weight=0 does not train the answerability classifier" in warned
+    assert "--learning_rate=0 changes no weights" in warned
     create(
         tmp_path,
         length_buckets=(16,),
