@@ -6,6 +6,7 @@ in its subclass `electra_tf.pretraining_model.PretrainingModel`, the base class 
 objectives.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -14,6 +15,7 @@ from electra_tf.config.hyperparameters import NoHparams, parse_hparams
 from electra_tf.config.model_parts import ModelPart, discriminator_part
 from electra_tf.config.phases import Stage
 from electra_tf.config.pretraining import PretrainingConfig
+from electra_tf.config.resumption import KeyDefaults
 from electra_tf.generators.base import Generator
 from electra_tf.generators.replacements import check_replacement, warn_of_unused_sampling
 from electra_tf.masking.base import masking_class, parse_masking_hparams
@@ -145,6 +147,14 @@ class Objective:
     def parse_hparams(cls, config: PretrainingConfig) -> object:
         """Returns the `Hparams` of a configuration."""
         return parse_hparams(cls.Hparams, config.objective_hparams, "--objective_hparams")
+
+    @classmethod
+    def key_defaults(cls, config: PretrainingConfig) -> KeyDefaults:
+        """Returns the default values of the keys of both `*_hparams` of a configuration."""
+        return {
+            "objective_hparams": dataclasses.asdict(cls.Hparams()),
+            "masking_hparams": dataclasses.asdict(masking_class(config).Hparams()),
+        }
 
     @classmethod
     def generator_class(cls, config: PretrainingConfig) -> type[Generator]:

@@ -67,7 +67,10 @@ def comparable_settings(config_class: type, values: Mapping[str, Any]) -> dict[s
 
 
 def changed_settings(
-    config_class: type, recorded: Mapping[str, Any], given: Mapping[str, Any]
+    config_class: type,
+    recorded: Mapping[str, Any],
+    given: Mapping[str, Any],
+    key_defaults: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Change]:
     """Returns the settings that differ from the record, in alphabetical order.
 
@@ -78,6 +81,7 @@ def changed_settings(
         config_class: dataclass of the hyperparameters.
         recorded: settings in a `config.json`.
         given: hyperparameters, and other settings that influence the training.
+        key_defaults: default values of the keys of hyperparameters that are JSON objects.
     """
     before = comparable_settings(config_class, recorded)
     now = comparable_settings(config_class, given)
@@ -91,8 +95,18 @@ def changed_settings(
     return [
         Change(name, before[name], value, kinds.get(name, TRAINING))
         for name, value in sorted(now.items())
-        if name in before and before[name] != value
+        if name in before
+        and before[name] != value
+        and not _equal_with_defaults(before[name], value, (key_defaults or {}).get(name))
     ]
+
+
+def _equal_with_defaults(before: Any, now: Any, defaults: Mapping[str, Any] | None) -> bool:
+    """Returns whether two JSON objects are equal if keys that they lack have their defaults."""
+    return defaults is not None and {**defaults, **(before or {})} == {
+        **defaults,
+        **(now or {}),
+    }
 
 
 def settings_digest(settings: Mapping[str, Any]) -> str:

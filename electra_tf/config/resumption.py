@@ -63,6 +63,9 @@ _MODEL_SETTINGS = (
     "strip_accents",
 )
 FLAG = "--allow_changed_settings"
+# Default values of the keys of `objective_hparams` and `masking_hparams`, which are compared as
+# if all were given; see `electra_tf.pretraining_objective.Objective.key_defaults`.
+KeyDefaults = Mapping[str, Mapping[str, Any]]
 
 
 def check_allowed_names(config: PretrainingConfig) -> None:
@@ -75,13 +78,16 @@ def check_allowed_names(config: PretrainingConfig) -> None:
 
 
 def changes_of_resumed_run(
-    config: PretrainingConfig, settings: Mapping[str, Any]
+    config: PretrainingConfig,
+    settings: Mapping[str, Any],
+    key_defaults: KeyDefaults | None = None,
 ) -> list[Change]:
     """Returns how settings differ from those recorded in `model_dir`.
 
     Args:
         config: configuration of the resumed run.
         settings: its hyperparameters, and other settings that `config.json` records.
+        key_defaults: see `KeyDefaults`.
 
     Raises:
         UserError: a change that is not allowed influences the training, or there is no record
@@ -92,7 +98,7 @@ def changes_of_resumed_run(
         raise UserError(missing_record(config.model_dir))
     # Records of versions before `--word_list` lack the entry.
     recorded = {WORDS: None, **saved.hyperparameters}
-    changes = changed_settings(PretrainingConfig, recorded, settings)
+    changes = changed_settings(PretrainingConfig, recorded, settings, key_defaults)
     _refuse_other_optimizer(changes)  # also for a converted model with moments
     changes = [
         change._replace(influence=EVALUATION) if change.name == HELD_OUT else change
@@ -162,14 +168,17 @@ def check_recorded_model(config: PretrainingConfig, *, shapes: bool = False) -> 
         )
 
 
-def check_recorded_replacements(config: PretrainingConfig, flag: str) -> None:
+def check_recorded_replacements(
+    config: PretrainingConfig, flag: str, key_defaults: KeyDefaults | None = None
+) -> None:
     """Raises UserError if a saved discriminator was trained on other replacements.
 
     Args:
         config: configuration of the model.
         flag: flag that needs the settings, for the error.
+        key_defaults: see `KeyDefaults`.
     """
-    changes = _changes_from_saved(config, _REPLACEMENT_SETTINGS)
+    changes = _changes_from_saved(config, _REPLACEMENT_SETTINGS, key_defaults=key_defaults)
     if changes:
         raise UserError(
             f"{flag} needs the settings that the model in {config.model_dir} was trained with, "
@@ -177,7 +186,9 @@ def check_recorded_replacements(config: PretrainingConfig, flag: str) -> None:
         )
 
 
-def changed_metrics(config: PretrainingConfig, words: str | None) -> list[str]:
+def changed_metrics(
+    config: PretrainingConfig, words: str | None, key_defaults: KeyDefaults | None = None
+) -> list[str]:
     """Returns how the settings of an evaluation differ from those of the run in `model_dir`.
 
     If they do, metrics cannot be compared: a higher masking rate is a harder task.
@@ -185,12 +196,16 @@ def changed_metrics(config: PretrainingConfig, words: str | None) -> list[str]:
     Args:
         config: configuration of the evaluation.
         words: digest of its word list; None without one.
+        key_defaults: see `KeyDefaults`.
     """
-    return _changes_from_saved(config, _METRIC_SETTINGS, {WORDS: words})
+    return _changes_from_saved(config, _METRIC_SETTINGS, {WORDS: words}, key_defaults)
 
 
 def _changes_from_saved(
-    config: PretrainingConfig, names: Collection[str], more: Mapping[str, Any] | None = None
+    config: PretrainingConfig,
+    names: Collection[str],
+    more: Mapping[str, Any] | None = None,
+    key_defaults: KeyDefaults | None = None,
 ) -> list[str]:
     """Returns how settings differ from those of the model in `model_dir`; none without one.
 
@@ -198,13 +213,14 @@ def _changes_from_saved(
         config: configuration of the run.
         names: settings to compare.
         more: settings that are not fields of the configuration.
+        key_defaults: see `KeyDefaults`.
     """
     saved = load_saved_config(config.model_dir)
     if saved is None:
         return []
     given = {**dataclasses.asdict(config), **(more or {})}
     recorded = saved.hyperparameters
-    changes = changed_settings(PretrainingConfig, recorded, given)
+    changes = changed_settings(PretrainingConfig, recorded, given, key_defaults)
     changes = _recorded_changes(changes, recorded)
     return [change.describe() for change in changes if change.name in names]
 

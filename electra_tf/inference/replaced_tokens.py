@@ -54,7 +54,8 @@ def show(
     model, step, checkpoint = model_builder.load_model(
         config, vocabulary, strategy, token_counts
     )
-    for change in changed_metrics(config, word_list_sha256(config.word_list)):
+    words = word_list_sha256(config.word_list)
+    for change in changed_metrics(config, words, model.key_defaults(config)):
         warn_once(f"tokens are not replaced as in training: {change}")
     model.warn_of_untrained(config, "its suspicions")
     warn_of_unmasked_tokens(config.objective)

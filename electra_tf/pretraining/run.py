@@ -253,7 +253,8 @@ def _load_start(
     changes: list[Change] = []
     unrecorded: list[str] = []
     if has_own_checkpoint(config.model_dir):
-        changes = changes_of_resumed_run(config, settings)
+        key_defaults = model_class(config).key_defaults(config)
+        changes = changes_of_resumed_run(config, settings, key_defaults)
         unrecorded = unrecorded_settings(config)
     model, optimizer, step = create_training_state(
         config, vocabulary, context.strategy, records.token_counts
@@ -361,7 +362,7 @@ def evaluate(
             warn_of_training_records(config, records)
             config.warn_of_unused()
             model.warn_of_untrained(config, "its metrics (disc_*)")
-            for change in changed_metrics(config, words):
+            for change in changed_metrics(config, words, model.key_defaults(config)):
                 warn_once(f"the evaluation differs from training: {change}")
         with context.strategy.scope():
             evaluator = HeldOutEvaluator(model, context.strategy, context.side_by_side)

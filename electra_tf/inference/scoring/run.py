@@ -58,7 +58,11 @@ def run(config: ScoringConfig, print_fn: Callable[[str], None] = print) -> None:
     texts = _read_texts(config.text_file) if config.text_file else []
     lists, tuning = _read_lists(config)
     if config.method == ELECTRA:
-        check_recorded_replacements(config.model, f"--method={ELECTRA}")
+        check_recorded_replacements(
+            config.model,
+            f"--method={ELECTRA}",
+            model_builder.model_class(config.model).key_defaults(config.model),
+        )
     scorer, step, checkpoint = _load_scorer(config, vocabulary)
     tokenizer = Tokenizer(vocabulary, config.model.do_lower_case, config.model.strip_accents)
     encoder = _TextEncoder(tokenizer, config.model.max_seq_length, config.truncate)

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from electra_tf import model_builder
 from electra_tf.config.pretraining import PretrainingConfig
-from electra_tf.config.resumption import changed_metrics
+from electra_tf.config.resumption import changed_metrics, check_recorded_replacements
 from electra_tf.model_builder import model_class
 from electra_tf.pretraining import run
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
@@ -154,6 +154,31 @@ def run_of_two_steps(tiny_data, tmp_path_factory) -> pathlib.Path:
     config = PretrainingConfig.create(**settings | {"num_train_steps": 2})
     pretraining_runs.train(config, quiet)
     return pathlib.Path(config.model_dir)
+
+
+def test_keys_that_spell_out_their_defaults_are_no_change(make_config):
+    def config(objective_hparams: dict, masking_hparams: dict, **more):
+        return make_config(
+            num_train_steps=1,
+            objective="sentence_contrastive",
+            objective_hparams=objective_hparams,
+            masking="strategic",
+            masking_hparams=masking_hparams,
+            **more,
+        )
+
+    spelled_out = config({"unchanged_share": 0.2}, {"power": 0.5})
+    pretraining_runs.train(config({}, {}), quiet)
+    said = []
+    pretraining_runs.train(spelled_out, said.append)
+    assert said[-1] == "Nothing to do: all 1 steps are done."
+    assert not [line for line in said if "Changed" in line]
+    defaults = model_class(spelled_out).key_defaults(spelled_out)
+    assert changed_metrics(spelled_out, None, defaults) == []
+    check_recorded_replacements(spelled_out, "--method", defaults)
+    expected = r"objective_hparams: \{\} before, \{'unchanged_share': 0.3\} now$"
+    with pytest.raises(UserError, match=expected):
+        pretraining_runs.train(config({"unchanged_share": 0.3}, {"power": 0.5}), quiet)
 
 
 def test_a_finished_run_is_left_alone(make_config, run_of_two_steps):
