@@ -1,9 +1,10 @@
 """Batches of features with dynamic padding: each is padded to the shortest fitting bucket.
 
-Training shuffles the examples of every epoch, sorts them by length within windows of
-`WINDOW_BATCHES` batches, and shuffles the batches of each window. Batch size and buckets are
-fixed, so kernels are compiled once per bucket. The order is a function of the seed, and can
-be resumed at any step.
+Training shuffles the examples of every epoch, sorts them by length within windows of at most
+`WINDOW_BATCHES` batches, and shuffles the batches of each window. A window is part of a single
+epoch: otherwise the copies of an example, which have the same length, would meet in one batch.
+Batch size and buckets are fixed, so kernels are compiled once per bucket. The order is a
+function of the seed, and can be resumed at any step.
 """
 
 import dataclasses
@@ -131,10 +132,9 @@ def plan_training_batches(
     """
     rows = _epochs(len(row_lengths), batch_size * num_steps, seed)
     generator = np.random.default_rng([seed, 1])
-    window = batch_size * WINDOW_BATCHES
     batches = []
-    for start in range(0, len(rows), window):
-        part = rows[start : start + window]
+    for start, end in _windows(num_steps, batch_size, len(row_lengths)):
+        part = rows[start * batch_size : end * batch_size]
         if len(buckets) > 1:
             part = part[np.argsort(row_lengths[part], kind="stable")]
             parts = part.reshape(-1, batch_size)
@@ -200,6 +200,20 @@ def iterate_batches(
         return make_dataset(table, plan, start_step, shard).repeat()
 
     return iterate(distribute_batches(strategy, make))
+
+
+def _windows(num_steps: int, batch_size: int, num_rows: int) -> Iterator[tuple[int, int]]:
+    """Yields the first batch of each window, and the first one after it.
+
+    A batch that the end of an epoch divides is a window of its own.
+    """
+    start = 0
+    while start < num_steps:
+        epoch = start * batch_size // num_rows
+        end_of_epoch = max((epoch + 1) * num_rows // batch_size, start + 1)
+        end = min(end_of_epoch, start + WINDOW_BATCHES, num_steps)
+        yield start, end
+        start = end
 
 
 def _epochs(num_rows: int, num_examples: int, seed: int) -> np.ndarray:

@@ -72,8 +72,24 @@ def test_each_epoch_of_training_holds_every_row_once(lengths):
         lengths, batch_size=7, num_steps=2 * 29, buckets=BUCKETS, seed=5
     )
     assert plan.rows.shape == (58, 7)
-    # 29 batches of 7 are the 203 rows; a window holds both epochs.
-    assert np.bincount(plan.rows.ravel(), minlength=203).tolist() == [2] * 203
+    # 29 batches of 7 are the 203 rows.
+    for epoch in (plan.rows[:29], plan.rows[29:]):
+        assert np.bincount(epoch.ravel(), minlength=203).tolist() == [1] * 203
+
+
+def test_copies_of_a_row_do_not_meet_in_a_batch_because_they_have_the_same_length():
+    """A small data set has many epochs within `WINDOW_BATCHES` batches."""
+    lengths = np.random.default_rng(0).integers(2, 17, size=80).astype(np.int32)
+    for batch_size in (16, 24):
+        plan = plan_training_batches(
+            lengths, batch_size=batch_size, num_steps=100, buckets=BUCKETS, seed=1
+        )
+        for step, rows in enumerate(plan.rows):
+            first, last = step * batch_size // 80, ((step + 1) * batch_size - 1) // 80
+            # Only the end of an epoch may bring two copies together, by chance.
+            assert first < last or len(set(rows)) == batch_size
+        updates = np.bincount(np.concatenate([np.unique(rows) for rows in plan.rows]))
+        assert updates.min() >= 100 * batch_size // 80 - 3
 
 
 def test_a_batch_is_padded_to_the_first_bucket_that_holds_it(lengths):
