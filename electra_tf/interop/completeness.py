@@ -19,6 +19,7 @@ from electra_tf.interop.variable_names import (
 )
 from electra_tf.model.encoder import Encoder
 from electra_tf.model.heads import DiscriminatorHead, MaskedLMHead
+from electra_tf.model.layers import zeros_initially
 
 
 def without_unknown_arrays(
@@ -39,7 +40,8 @@ def without_unknown_arrays(
         UserError: an array of the encoder, of the generator or of a head of pre-training is
             missing, or its shape differs from the description.
     """
-    mapping = _variables(checkpoint)
+    with zeros_initially():
+        mapping = _variables(checkpoint)
     check_arrays(checkpoint.arrays, mapping, source, compare="the sizes in its config.json")
     known = {f"{name}{slot}" for name in names_in(mapping) for slot in ("", *SLOTS)}
     unknown = [

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import gc
 import json
 import os
 import pathlib
@@ -100,6 +101,7 @@ def convert(
     _check_heads(checkpoint, config)
     checkpoint, unknown = without_unknown_arrays(checkpoint, config.source)
     notes += unknown
+    gc.collect()  # models that have read and checked it, each as large as it
     _warn_of_content(checkpoint, config.source)
     weights = checkpoint.weights
     print_fn(

@@ -27,6 +27,7 @@ from electra_tf.interop.variable_names import (
     names_in,
     variable_arrays,
 )
+from electra_tf.model.layers import zeros_initially
 from electra_tf.text.vocabulary import VOCAB_FILE
 from electra_tf.training.checkpoints.checkpoint_directory import CheckpointDirectory
 from electra_tf.training.checkpoints.checkpoint_files import newest_whole, require_whole
@@ -56,7 +57,7 @@ class NativeFamily(ModelFamily):
 
     @abc.abstractmethod
     def build(self, saved: SavedConfig, vocabulary: bytes | None = None) -> RebuiltModel:
-        """Builds the model described by `config.json`, with random weights.
+        """Builds the model described by `config.json`, whose weights callers set.
 
         Reads no data. Of `saved.variables`, only those of fine-tuned heads are used.
 
@@ -88,7 +89,8 @@ class NativeFamily(ModelFamily):
         heads = {k: list(v.shape) for k, v in checkpoint.part(TASK_SCOPE).items()}
         hyperparameters = dict(checkpoint.description.hyperparameters)
         vocabulary = checkpoint.description.vocabulary
-        rebuilt = self.build(SavedConfig(hyperparameters, heads), vocabulary)
+        with zeros_initially():
+            rebuilt = self.build(SavedConfig(hyperparameters, heads), vocabulary)
         names = names_in(rebuilt.mapping)
         assign_arrays(checkpoint.arrays, rebuilt.mapping, "to convert", names)
         return rebuilt
@@ -103,7 +105,8 @@ class NativeFamily(ModelFamily):
                 raise UserError(f"The folder {path} contains no checkpoint")
         else:
             require_whole(prefix)
-        rebuilt = self.build(saved)
+        with zeros_initially():
+            rebuilt = self.build(saved)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
         CheckpointDirectory(folder, rebuilt.model, step, partial=self.is_partial).restore(
             prefix

@@ -53,7 +53,7 @@ class NamedVariable(NamedTuple):
 
     def join(self, parts: list[np.ndarray]) -> np.ndarray:
         """Returns our value from theirs, in the order of `names`."""
-        return np.concatenate(parts, axis=-1)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
     def split(self, value: np.ndarray) -> dict[str, np.ndarray]:
         """Returns their values by name from ours (or from a gradient)."""

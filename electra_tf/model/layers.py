@@ -4,6 +4,9 @@ What they compute is in `electra_tf.model.layer_functions`. Weights are float32;
 the layer's compute dtype.
 """
 
+import contextlib
+from collections.abc import Iterator
+
 import keras
 import tensorflow as tf
 
@@ -21,8 +24,29 @@ from electra_tf.model.layer_functions import (
 _transformer_layer_graph = traced_once(transformer_layer)
 
 
+class _Initial:
+    """Whether new weights are random."""
+
+    is_random = True
+
+
+@contextlib.contextmanager
+def zeros_initially() -> Iterator[None]:
+    """Makes new weights zeros, for models whose weights are read next.
+
+    Drawing a table of random numbers takes three times its memory, and seconds per gigabyte.
+    """
+    _Initial.is_random = False
+    try:
+        yield
+    finally:
+        _Initial.is_random = True
+
+
 def initializer(config: EncoderConfig) -> keras.initializers.Initializer:
     """Returns BERT's truncated normal initializer; callers set Keras's seed."""
+    if not _Initial.is_random:
+        return keras.initializers.Zeros()
     return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import safetensors.numpy
 
 from electra_tf.config.choices import ELECTRA_15, ELECTRIC
 from electra_tf.config.encoder import EncoderConfig
@@ -45,7 +44,7 @@ from electra_tf.interop.huggingface.tokenizer_files import (
     TOKENIZER_FILE,
     tokenizer_files,
 )
-from electra_tf.interop.huggingface.weight_files import WEIGHTS_FILE, read_weights
+from electra_tf.interop.huggingface.weight_files import read_weights, write_weights
 from electra_tf.interop.model_checkpoint import (
     DISCRIMINATOR_HEAD,
     ENCODER_SCOPE,
@@ -145,11 +144,11 @@ class HuggingFaceFormat(CheckpointFormat):
             )
             files = {
                 **tokenizer_files(description, _max_seq_length(part) or trained),
-                WEIGHTS_FILE: safetensors.numpy.save(tensors, metadata={"format": "pt"}),
                 CONFIG_FILE: to_json(content),
             }
             for name, data in files.items():
                 write_atomically(os.path.join(folder, name), data)
+            write_weights(folder, tensors)
         return notes
 
     def settings(self, path: str, *, needs_vocabulary: bool = True) -> dict[str, Any] | None:

@@ -1,12 +1,15 @@
 """The files of a Hugging Face folder that have its weights, whole or in shards."""
 
 import os
+import shutil
+from collections.abc import Mapping
 
 import ml_dtypes  # noqa: F401 - makes bfloat16 known to NumPy
 import numpy as np
 import safetensors
 import safetensors.numpy
 
+from electra_tf.interop.huggingface.metadata import CONFIG_FILE
 from electra_tf.interop.huggingface.pytorch_archive import read_pytorch_archive
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_object
@@ -36,6 +39,21 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
         if shards:
             return {name: value for shard in shards for name, value in read(shard).items()}
     raise UserError(f"{folder} contains no weights: neither {WEIGHTS_FILE} nor {PYTORCH_FILE}")
+
+
+def write_weights(folder: str, tensors: Mapping[str, np.ndarray]) -> None:
+    """Writes `model.safetensors` into a folder with a `config.json`, without copies in memory.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    path = os.path.join(folder, WEIGHTS_FILE)
+    try:
+        safetensors.numpy.save_file(dict(tensors), path, metadata={"format": "pt"})
+    except safetensors.SafetensorError as error:  # of the system, such as for a full disk
+        raise UserError(f"{path} cannot be written: {error}") from error
+    # Otherwise only the owner could read it.
+    shutil.copymode(os.path.join(folder, CONFIG_FILE), path)
 
 
 def _check_content(path: str) -> None:

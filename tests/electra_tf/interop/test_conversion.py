@@ -8,6 +8,7 @@ import shutil
 import types
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -29,6 +30,7 @@ from electra_tf.interop.model_checkpoint import (
     ModelDescription,
     with_hyperparameters,
 )
+from electra_tf.model import layers
 from electra_tf.text.tokenizer_description import load_tokenizer_description
 from electra_tf.training.checkpoints.checkpoint_files import checkpoint_names
 from electra_tf.training.checkpoints.folder_lock import lock_model_dir
@@ -66,6 +68,23 @@ def test_all_that_is_left_out_is_said(tmp_path):
     assert "No counterpart: generator: 32 arrays" in reported
     assert lines[-1] == f"Output: {tmp_path / 'kerashub'} (kerashub)"
     assert read(tmp_path / "kerashub", "kerashub").description.encoder.hidden_size == 16
+
+
+def test_no_random_tables_are_drawn(tmp_path, monkeypatch):
+    """Each would take three times the memory of the table that replaces it."""
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("random weights, which are replaced")
+
+    monkeypatch.setattr(keras.initializers.TruncatedNormal, "__call__", refuse)
+    run(SMALL, "electra_tf", tmp_path / "ours")
+    run(tmp_path / "ours", "tf1", tmp_path / "tf1")
+    assert_same_arrays(
+        read(tmp_path / "tf1", "tf1").weights, read(SMALL, "huggingface").weights
+    )
+    monkeypatch.undo()
+    weights = layers.Linear(8, 8, EncoderConfig(), name="after").kernel.numpy()
+    assert np.std(weights) > 0
 
 
 def test_what_both_models_of_a_pair_lose_is_said_once(tmp_path):

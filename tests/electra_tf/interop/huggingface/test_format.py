@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import shutil
+import stat
+import tracemalloc
 
 import ml_dtypes
 import numpy as np
@@ -170,6 +172,31 @@ def test_tensors_survive_a_round_trip(name, tmp_path):
         assert_same_arrays(after, before)
         vocabulary = (folder / path).with_name("vocab.txt").read_bytes()
         assert (tmp_path / "there" / path).with_name("vocab.txt").read_bytes() == vocabulary
+
+
+def test_weights_are_written_without_copies_and_with_the_mode_of_other_files(tmp_path):
+    model = read(HUGGINGFACE_DATA / "small" / "discriminator", "huggingface")
+    table = np.zeros([1 << 20, model.description.encoder.embedding_size], np.float32)
+    arrays = {**model.arrays, "electra/embeddings/word_embeddings": table}
+    tracemalloc.start()
+    try:
+        HUGGINGFACE.write(dataclasses.replace(model, arrays=arrays), str(tmp_path))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < table.nbytes / 4
+    paths = [tmp_path / name for name in ("model.safetensors", "config.json")]
+    assert len({stat.S_IMODE(path.stat().st_mode) for path in paths}) == 1
+
+
+def test_weights_that_cannot_be_written(tmp_path, monkeypatch):
+    def fail(*args, **kwargs):
+        raise safetensors.SafetensorError("No space left on device (os error 28)")
+
+    monkeypatch.setattr(safetensors.numpy, "save_file", fail)
+    model = read(HUGGINGFACE_DATA / "small" / "discriminator", "huggingface")
+    with pytest.raises(UserError, match=r"model\.safetensors cannot be written: No space left"):
+        HUGGINGFACE.write(model, str(tmp_path))
 
 
 @pytest.mark.parametrize(
