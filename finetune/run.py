@@ -165,6 +165,7 @@ def _run_trials(
         provenance = common_provenance(provenance, session.provenance())
         if not trainer.is_chief:
             continue
+        _warn_of_replaced_results(config)  # those that another program wrote meanwhile
         print_summary = print_fn if is_last or count < 0 else discard
         if config.do_eval:
             warn_of_older_predictions(config, tasks, provenance)

@@ -705,6 +705,24 @@ def test_results_that_those_of_other_models_replace_are_told_of(
     assert not said(model_dir=f"{finished}/c", results_dir=f"{finished}/c_results")
 
 
+def test_results_that_another_program_wrote_meanwhile_are_told_of(
+    make_finetuning_config, finished, capsys
+):
+    path = pathlib.Path(make_finetuning_config().results_dir, "cola_results.json")
+    theirs = path.read_bytes()
+    path.unlink()
+    other = make_finetuning_config(model_dir=f"{finished}/other")
+
+    def finish_the_other_run(message: str) -> None:
+        if message == "\nTrial 1, seed 42":
+            assert not capsys.readouterr().err
+            path.write_bytes(theirs)
+
+    finetune_run.run(other, finish_the_other_run)
+    message = f"{path} had the results of training {finished}/model_…; those of "
+    assert f"{message}--model_dir={finished}/other replace" in capsys.readouterr().err
+
+
 def test_results_behind_a_link_are_those_of_their_models(
     make_finetuning_config, finished, tmp_path, capsys
 ):
