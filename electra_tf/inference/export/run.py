@@ -1,6 +1,7 @@
 """Exports the model in a folder as a new version."""
 
 import contextlib
+import errno
 import os
 import pathlib
 import shutil
@@ -150,8 +151,11 @@ def new_version(export_dir: pathlib.Path, version: int) -> Iterator[pathlib.Path
             temporary.rename(export_dir / str(version))
             flush_folder(str(export_dir))
         except OSError as error:
+            reason = error.strerror
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                reason = "another program has written this version meanwhile; export again"
             raise UserError(
-                f"{export_dir / str(version)} cannot be created: {error.strerror}"
+                f"{export_dir / str(version)} cannot be created: {reason}"
             ) from error
     except tf.errors.OpError as error:
         raise UserError(
