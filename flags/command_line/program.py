@@ -245,14 +245,17 @@ def prepare_tensorflow() -> None:
     os.environ.pop("TF_USE_LEGACY_KERAS", None)
 
 
+@functools.cache
 def report_crashes() -> None:
     """Prints a traceback when native code crashes, here and in Python processes started later.
 
-    A handler that is already installed is kept. The traceback is also printed where other
-    messages of native code are discarded, as while TensorFlow is imported.
+    A handler that another program has installed is kept. The traceback is also printed where
+    other messages of native code are discarded, as while TensorFlow is imported; the handler
+    that Python installs for PYTHONFAULTHANDLER would be silent there.
     """
+    is_pythons = "PYTHONFAULTHANDLER" in os.environ
     os.environ.setdefault("PYTHONFAULTHANDLER", "1")
-    if sys.__stderr__ is not None and not faulthandler.is_enabled():
+    if sys.__stderr__ is not None and (is_pythons or not faulthandler.is_enabled()):
         faulthandler.enable(file=os.dup(sys.__stderr__.fileno()))
 
 

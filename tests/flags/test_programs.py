@@ -278,7 +278,11 @@ def test_settings_of_keras_for_other_programs_are_not_those_of_this_one(monkeypa
 
 
 @pytest.mark.parametrize("discarding", ["", "with suppress_native_stderr(): "])
-def test_a_crash_of_native_code_names_the_line(discarding):
+@pytest.mark.parametrize("started_by_another", [False, True])
+def test_a_crash_of_native_code_names_the_line(discarding, started_by_another, monkeypatch):
+    monkeypatch.delenv("PYTHONFAULTHANDLER", raising=False)
+    if started_by_another:  # programs set it for processes that they start
+        monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
     crash = (
         "import os, signal\n"
         "from electra_tf.util.tensorflow_import import suppress_native_stderr\n"
