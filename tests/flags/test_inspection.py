@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -14,9 +13,8 @@ from electra_tf.util.errors import UserError
 from flags import inspection, inspection_run
 from flags.command_line import parsing
 from pretrain_data.build.dataset import CorpusBuildConfig, build_pretraining_data
+from tests.browser import CHROMIUM, browse
 from tests.conftest import ROOT
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 def parse(*arguments: str) -> inspection.InspectionConfig:
@@ -172,24 +170,13 @@ def test_the_page_is_one_file_without_network(page):
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
 def test_the_page_in_a_browser(page, tmp_path):
     picture = tmp_path / "page.png"
-    result = subprocess.run(
-        [
-            CHROMIUM,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--enable-logging=stderr",
-            "--window-size=400,1200",
-            f"--user-data-dir={tmp_path / 'profile'}",
-            f"--screenshot={picture}",
-            page.as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
+    result = browse(
+        page.as_uri(),
+        tmp_path / "profile",
+        "--enable-logging=stderr",
+        "--window-size=400,1200",
+        f"--screenshot={picture}",
     )
-    assert result.returncode == 0, result.stderr
     assert ":CONSOLE" not in result.stderr
     assert picture.stat().st_size > 5000
 

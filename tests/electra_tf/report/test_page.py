@@ -5,7 +5,6 @@ import json
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 
 import numpy as np
@@ -26,9 +25,9 @@ from electra_tf.report.tables import settings_tables
 from electra_tf.training.monitoring.run_info import LOG_FILE, write_run_info
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import read_lines
+from tests.browser import CHROMIUM, browse
 
 QUICKSTART = pathlib.Path(__file__).parents[1] / "training/monitoring/quickstart_log.jsonl"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 def write_run(folder: pathlib.Path, data: dict | None = None, **settings) -> pathlib.Path:
@@ -44,25 +43,14 @@ def write_run(folder: pathlib.Path, data: dict | None = None, **settings) -> pat
 
 def open_page(path: pathlib.Path, folder: pathlib.Path, *flags: str) -> str:
     """Returns the page after its scripts, which must not fail."""
-    result = subprocess.run(
-        [
-            CHROMIUM,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--enable-logging=stderr",
-            f"--user-data-dir={folder / 'profile'}",
-            *flags,
-            "--virtual-time-budget=20000",
-            "--dump-dom",
-            path.as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=300,
+    result = browse(
+        path.as_uri(),
+        folder / "profile",
+        "--enable-logging=stderr",
+        *flags,
+        "--virtual-time-budget=20000",
+        "--dump-dom",
     )
-    assert result.returncode == 0, result.stderr
     assert [line for line in result.stderr.splitlines() if "CONSOLE" in line] == []
     return result.stdout
 

@@ -4,8 +4,6 @@ import contextlib
 import html
 import pathlib
 import re
-import shutil
-import subprocess
 import threading
 import time
 import urllib.parse
@@ -17,10 +15,10 @@ from flask import Flask, Response
 from electra_tf.inference.web_demo.app import _create_app, create_app
 from electra_tf.inference.web_demo.config import DemoConfig
 from electra_tf.inference.web_demo.server import PageServer
+from tests import browser
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="needs Chromium: apt-get install chromium"
+    browser.CHROMIUM is None, reason="needs Chromium: apt-get install chromium"
 )
 
 
@@ -45,24 +43,8 @@ def url(demo_config):
 
 def browse(url: str, profile, *arguments: str, **texts: str) -> str:
     """Opens the page, which asks the models for texts in its address; returns its HTML."""
-    result = subprocess.run(
-        [
-            CHROMIUM,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            f"--user-data-dir={profile}",
-            "--virtual-time-budget=20000",
-            *arguments,
-            f"{url}?{urllib.parse.urlencode(texts)}",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
+    address = f"{url}?{urllib.parse.urlencode(texts)}"
+    return browser.browse(address, profile, "--virtual-time-budget=20000", *arguments).stdout
 
 
 def acting(app: Flask, script: str) -> Flask:
